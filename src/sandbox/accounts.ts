@@ -1,17 +1,17 @@
 import { invalidClientState, TokenError, unauthorized } from './identities.ts'
 import type { Quirks, Switches } from './options.ts'
 
-/** What a verified identity says about its account. */
+/** The account data in a verified identity. */
 export interface Claimed {
   email: string
-  /** Empty when the client sent none. */
+  /** Empty if the client sent none. */
   clientState: string
-  /** Null when unknown; zero counts as unknown. */
+  /** Null if unknown or zero. */
   generation: number | null
   keysChangedAt: number | null
 }
 
-/** One row of the token server: an account with one client state has one uid. */
+/** One row of the token server: each client state of an account has its own uid. */
 export interface AccountRow {
   uid: number
   email: string
@@ -33,10 +33,10 @@ export class Accounts {
     this.#nextUid = firstUid
   }
 
-  /** The row that answers for the claimed identity, made or updated as needed; throws TokenError. */
+  /** The row for the claimed identity, created or updated as needed; throws TokenError. */
   resolve(claimed: Claimed): AccountRow {
     if (claimed.clientState.length > 32) {
-      // The column is that wide, so the database refuses and the server knows no better answer.
+      // It does not fit into the column, and the server passes the database error on as 500.
       throw new TokenError(500, 'internal-error', 'internal', '', 'Database error')
     }
     const known = this.#rows.findLast((row) => row.email === claimed.email)
@@ -46,19 +46,19 @@ export class Accounts {
     return this.#update(claimed, current)
   }
 
-  /** Adds an account even where new ones are refused. */
+  /** Adds an account even if new ones are refused. */
   register(claimed: Claimed): AccountRow {
     return this.#add(claimed)
   }
 
-  /** The newest row of an account, of one client state if named. */
+  /** The newest row of an account, or of one of its client states. */
   find(email: string, clientState?: string): AccountRow | undefined {
     return this.#rows.findLast(
       (row) => row.email === email && (clientState === undefined || row.clientState === clientState),
     )
   }
 
-  /** Gives the account another uid, as happens when its node is given up; returns the row it had. */
+  /** Gives the account a new uid, as when its node is shut down; returns the previous row. */
   move(email: string): AccountRow | undefined {
     const row = this.find(email)
     if (row !== undefined) this.#add(row)

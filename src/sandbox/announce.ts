@@ -1,34 +1,34 @@
 import type { SandboxUser } from './sandbox-user.ts'
 import type { Sandbox } from './sandbox.ts'
 
-/** What there is to tell about a running sandbox. */
+/** What the command prints about a running sandbox. */
 export interface Announcement {
   tokenServerUrl: string
   storageUrl: string
-  /** The sample user's client state, which is the name of the bucket. */
+  /** The sample user's client state: the bucket id. */
   bucket: string
   assertion: string
   bearerToken: string
-  /** The value of X-KeyID that goes with the token. */
+  /** The X-KeyID header for the token. */
   keyId: string
   /** 64 bytes. */
   syncKey: Buffer
-  /** Absent when only the upstream was started. */
+  /** Absent if only the upstream was started. */
   bridge?: BridgeAnnouncement
 }
 
-/** The bridge that was started over the sandbox. */
+/** The bridge in front of the sandbox. */
 export interface BridgeAnnouncement {
   /** Scheme, host and port, without a path. */
   url: string
-  /** Where its pages are served; without a fragment. */
+  /** The address of its API page, without a fragment. */
   docsUrl: string
   explorerUrl: string
-  /** A bookmark that exists, for the request that fetches one record; null where there is none. */
+  /** An existing bookmark, for the example that reads one record; null if there is none. */
   recordId: string | null
 }
 
-/** What there is to tell about a sandbox with that user, and about the bridge at that address; null: there is none. */
+/** Describes a sandbox with its user and bridge; `bridgeUrl` is null if there is no bridge. */
 export function describeSandbox(sandbox: Sandbox, user: SandboxUser, bridgeUrl: string | null): Announcement {
   const { clientState: bucket, keyId, syncKey } = user
   const expiresInSeconds = 30 * 24 * 3600
@@ -52,8 +52,7 @@ export function describeSandbox(sandbox: Sandbox, user: SandboxUser, bridgeUrl: 
 }
 
 /**
- * Lines of the form NAME=value with everything that a script needs. The values contain no characters that a shell would
- * take for anything else.
+ * Everything that a script needs, as lines `NAME=value`. The values need no quoting in a shell.
  */
 export function environmentLines(info: Announcement): string {
   const values: [name: string, value: string][] = [
@@ -70,7 +69,7 @@ export function environmentLines(info: Announcement): string {
   return values.map(([name, value]) => `${name}=${value}\n`).join('')
 }
 
-/** Addresses that fit into a line of a terminal and lead to the pages. */
+/** Short addresses of the pages, which fit into one line of a terminal. */
 export interface ShortLinks {
   explorer: string
   docs: string
@@ -78,9 +77,9 @@ export interface ShortLinks {
 }
 
 /**
- * Serves the short addresses of the bridge's pages. Those of the pages themselves carry who the user is, and fill several lines.
+ * Redirects short addresses to the bridge's pages, whose own addresses contain the credentials and fill several lines.
  *
- * `secret`: what nobody else on the machine can guess, because it stands for the user's token and key.
+ * `secret`: an unguessable path, because its redirect reveals the user's token and key.
  */
 export function startShortLinks(info: Announcement, bridge: BridgeAnnouncement, secret: string): ShortLinks {
   const targets = new Map([
@@ -103,7 +102,7 @@ export function startShortLinks(info: Announcement, bridge: BridgeAnnouncement, 
 /**
  * The text that the `sandbox` command prints.
  *
- * `environmentFile`: where the lines of `environmentLines` are; null: nowhere, so they are part of the text.
+ * `environmentFile`: the file with the `environmentLines`; null if there is none, so the text includes them.
  */
 export function announce(
   info: Announcement,
@@ -126,8 +125,8 @@ export function announce(
   ].join('\n')
 }
 
-// In the fragment, because browsers do not send it: what is in there reaches the page, and no server or log. The key is nobody's, so
-// the page may keep it for a reload.
+// Browsers never send the fragment, so the values reach the page but no server or log. The key opens only sample data, so the page may
+// keep it for a reload.
 function linkTo(url: string, info: Announcement, needsKey: boolean): string {
   const values = [
     ['BUCKET', info.bucket],
@@ -159,7 +158,7 @@ function upstreamHelp(info: Announcement): string {
   return ['Credentials for the storage:', curl(`${info.tokenServerUrl}/1.0/sync/1.5`, ...identity)].join('\n')
 }
 
-// One argument a line, to be pasted as it is.
+// One argument per line, ready to paste.
 function curl(url: string, ...args: string[]): string {
   return `  ${['curl', ...args, `"${url}"`].join(' \\\n    ')}\n`
 }

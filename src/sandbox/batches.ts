@@ -8,13 +8,13 @@ interface Batch {
   uid: number
   collection: string
   startedAtMs: number
-  /** By the key that the storage would store the record under. */
+  /** By the storage's key for the record. */
   staged: Map<string, Bso>
 }
 
 const lifetimeMs = 2 * 3600 * 1000
 
-/** The uploads in several requests that haven't been committed yet. */
+/** The batches that have not been committed yet. */
 export class Batches {
   readonly #batches = new Map<string, Batch>()
   #lastId = 0
@@ -24,7 +24,7 @@ export class Batches {
     readonly quirks: Quirks,
   ) {}
 
-  /** The id of a new, empty batch. */
+  /** Starts an empty batch; returns its id. */
   start(uid: number, collection: string, nowMs: number): string {
     this.#forgetOld(nowMs)
     const id = this.#createId(nowMs)
@@ -32,7 +32,7 @@ export class Batches {
     return id
   }
 
-  /** Throws 400 for an id that is unknown, somebody else's, of another collection, or older than two hours. */
+  /** Throws 400 if the id is unknown, of another user or collection, or older than two hours. */
   find(id: string, uid: number, collection: string, nowMs: number): Batch {
     this.#forgetOld(nowMs)
     const batch = this.#batches.get(id)
@@ -41,8 +41,8 @@ export class Batches {
   }
 
   /**
-   * Stages records; throws 400 when the batch would grow beyond the limits. An id staged before is merged with. False
-   * when the database failed; MySQL then keeps what came before the failure.
+   * Stages records, merging those with the same id; throws 400 if the batch would exceed the limits. False if the database
+   * failed; MySQL then keeps the records before the failure.
    */
   append(batch: Batch, bsos: readonly Bso[], limits: Limits): boolean {
     const staged = new Map(batch.staged)
@@ -55,7 +55,7 @@ export class Batches {
         staged.set(key, { ...earlier, ...bso })
         continue
       }
-      // The statement that updates the row forgets to say which row, and leaves out the sortindex.
+      // The real UPDATE statement lacks a WHERE for the row, and omits the sortindex.
       const { payload, ttl } = bso
       const changes = { ...(payload !== undefined && { payload }), ...(ttl !== undefined && { ttl }) }
       for (const [other, fields] of staged) staged.set(other, { ...fields, ...changes })
@@ -68,26 +68,26 @@ export class Batches {
     return failing < 0
   }
 
-  /** Ends the batch; its records are the caller's to store. */
+  /** Ends the batch; the caller stores its records. */
   take(id: string): Bso[] {
     const staged = [...(this.#batches.get(id)?.staged.values() ?? [])]
     this.#batches.delete(id)
     return staged
   }
 
-  /** Forgets the batches of a user. */
+  /** Deletes the batches of a user. */
   forget(uid: number): void {
     for (const [id, batch] of this.#batches) if (batch.uid === uid) this.#batches.delete(id)
   }
 
-  /** Nobody has to commit a batch that was started. */
+  /** Deletes expired batches, because clients may never commit them. */
   #forgetOld(nowMs: number): void {
     for (const [id, { startedAtMs }] of this.#batches) {
       if (nowMs - startedAtMs >= lifetimeMs) this.#batches.delete(id)
     }
   }
 
-  // MySQL can't run the update of a staged row that changes nothing.
+  // MySQL fails on an update of a staged row that changes nothing.
   #isAccepted(bso: Bso, staged: ReadonlyMap<string, Bso>): boolean {
     const isUpdate = this.quirks.appendOverwritesAll && staged.has(this.storage.keyOf(bso.id))
     if (isUpdate && bso.payload === undefined && bso.ttl === undefined) return false
@@ -101,7 +101,7 @@ export class Batches {
       case 'hex':
         return randomBytes(16).toString('hex')
       case 'decimal':
-        // Milliseconds in base64, whose padding and other signs a client must encode in the query.
+        // Milliseconds in base64, so clients must percent-encode the id in the query.
         this.#lastId = Math.max(this.#lastId + 1, nowMs)
         return Buffer.from(String(this.#lastId)).toString('base64')
       default:

@@ -1,6 +1,6 @@
 import { createCipheriv, createHash, createHmac, hkdfSync } from 'node:crypto'
 
-/** The pair of keys that opens one collection, or crypto/keys. */
+/** The keys of one collection, or of crypto/keys. */
 export interface KeyBundle {
   encryptionKey: Buffer
   hmacKey: Buffer
@@ -11,7 +11,7 @@ export function syncKeyOf(masterKey: Buffer): Buffer {
   return Buffer.from(hkdfSync('sha256', masterKey, '', 'identity.mozilla.com/picl/v1/oldsync', 64))
 }
 
-/** What a client shows the token server to tell its keys apart: 32 hex digits. */
+/** Identifies the client's keys to the token server: 32 hex digits. */
 export function clientStateOf(masterKey: Buffer): string {
   return createHash('sha256').update(masterKey).digest('hex').slice(0, 32)
 }
@@ -23,7 +23,7 @@ export function toKeyBundle(syncKey: Buffer): KeyBundle {
 
 /**
  * Encrypts a clear record into a payload: AES-256-CBC, with an HMAC in hex over the ciphertext's base64 text; see
- * Sync client documentation, "Global Storage Version 5", "Encrypted records". The IV has 16 bytes and mustn't be zero.
+ * Sync client documentation, "Global Storage Version 5", "Encrypted records". The IV has 16 bytes and must not be zero.
  */
 export function encryptPayload({ encryptionKey, hmacKey }: KeyBundle, clear: object, iv: Buffer): string {
   const cipher = createCipheriv('aes-256-cbc', encryptionKey, iv)
@@ -31,7 +31,7 @@ export function encryptPayload({ encryptionKey, hmacKey }: KeyBundle, clear: obj
   return JSON.stringify({ ciphertext, IV: iv.toString('base64'), hmac: authenticate(hmacKey, ciphertext) })
 }
 
-/** The clear record crypto/keys, which holds the keys of all collections. */
+/** The decrypted record crypto/keys, with the keys of all collections. */
 export function keysRecord({ encryptionKey, hmacKey }: KeyBundle): object {
   const pair = [encryptionKey.toString('base64'), hmacKey.toString('base64')]
   return { id: 'keys', collection: 'crypto', default: pair, collections: {} }

@@ -1,23 +1,23 @@
 import type { Batches } from './batches.ts'
 import { code, jsonReply, Refusal, type Reply } from './http.ts'
-import { choosePage, renderPage } from './listing.ts'
+import { selectPage, renderPage } from './listing.ts'
 import { configurationDocument, type Quirks, type Switches } from './options.ts'
 import type { InfoPage, StorageRequest } from './storage-request.ts'
 import type { Storage } from './storage.ts'
 import { formatSeconds } from './timestamps.ts'
 import { type Bso, formatRecord } from './upload.ts'
 
-/** What a handler of the storage works with: one request inside its transaction. */
+/** One storage request inside its transaction. */
 export interface Operation extends StorageRequest {
   storage: Storage
   batches: Batches
   switches: Switches
   quirks: Quirks
   uid: number
-  /** The instant of the transaction in milliseconds, exactly and as the timestamp that writes get. */
+  /** The time of the transaction in milliseconds: exact, and rounded to the timestamp of its writes. */
   nowMs: number
   timestamp: number
-  /** The timestamp of what the path names, before anything is written. */
+  /** The timestamp of the requested resource before the request. */
   resource: number
 }
 
@@ -38,8 +38,8 @@ export function putItem(operation: Operation): Reply {
 }
 
 /**
- * Answers DELETE /storage/<collection>/<id>. The body has the new timestamp of the collection; X-Last-Modified remains
- * the one that the record had.
+ * Answers DELETE /storage/<collection>/<id>. The body has the new timestamp of the collection; X-Last-Modified is that of
+ * the deleted record.
  */
 export function deleteItem({ storage, uid, collection, id, nowMs, timestamp }: Operation): Reply {
   if (storage.get(uid, collection, id, nowMs) === null) throw new Refusal(404)
@@ -51,14 +51,14 @@ export function deleteItem({ storage, uid, collection, id, nowMs, timestamp }: O
 /** Answers GET /storage/<collection>. */
 export function listCollection(operation: Operation): Reply {
   const { storage, query, format, switches } = operation
-  const page = choosePage(storage, { ...operation, listCap: switches.listCap }, query)
+  const page = selectPage(storage, { ...operation, listCap: switches.listCap }, query)
   const headers: Record<string, string> = { 'X-Weave-Records': String(page.rows.length) }
   if (page.nextOffset !== null) headers['X-Weave-Next-Offset'] = page.nextOffset
   const body = renderPage(storage, page, query.full, format)
   return { status: 200, body, headers, contentType: `application/${format}` }
 }
 
-/** Answers POST /storage/<collection>: an upload, or one step of a batch. */
+/** Answers POST /storage/<collection>: an upload, or part of a batch. */
 export function postCollection(operation: Operation): Reply {
   switch (operation.batch.kind) {
     case 'none':
@@ -96,12 +96,12 @@ function store(operation: Operation, staged: readonly Bso[] = []): Reply {
   return { ...jsonReply(body, timestamp), headers: quotaHeaders(operation) }
 }
 
-// When the database fails the status is still 202, and all records of the request are reported as failed.
+// If the database fails, the status is still 202, and every record of the request is reported as failed.
 function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'; id: string }): Reply {
   const { batches, uid, collection, nowMs, upload, limits, quirks } = operation
   const id = batch.kind === 'start' ? batches.start(uid, collection, nowMs) : batch.id
   const isStaged = batches.append(batches.find(id, uid, collection, nowMs), upload.valid, limits)
-  // PostgreSQL undoes the whole transaction, and with it the batch that it began.
+  // PostgreSQL rolls back the whole transaction, including a batch that it started.
   if (!isStaged && batch.kind === 'start' && !quirks.appendOverwritesAll) batches.take(id)
   const outcome = isStaged
     ? upload
@@ -109,13 +109,13 @@ function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'
   return { status: 202, body: `{"batch":${JSON.stringify(id)},${formatOutcome(outcome)}}` }
 }
 
-// A commit may bring records of its own. A ttl counts from the commit.
+// A commit may contain more records. A ttl counts from the commit.
 function commit(operation: Operation, id: string): Reply {
   const { batches, uid, collection, nowMs, timestamp, upload, quirks } = operation
   batches.find(id, uid, collection, nowMs)
   const failing = upload.valid.findIndex(({ payload = '' }) => !quirks.storable.test(payload))
   if (failing < 0) return store(operation, batches.take(id))
-  // MySQL keeps what came before the failure. PostgreSQL has rolled everything back, and the server answers 200 all the same.
+  // MySQL keeps the records before the failure. PostgreSQL rolls everything back, and the server still answers 200.
   if (quirks.appendOverwritesAll) {
     store({ ...operation, upload: { valid: upload.valid.slice(0, failing), failed: {} } }, batches.take(id))
   }
@@ -161,7 +161,7 @@ export function readInfo(page: InfoPage, operation: Operation): Reply {
   }
 }
 
-/** Answers DELETE of the whole store. */
+/** Answers the DELETE of the whole store. */
 export function deleteStore({ storage, batches, uid, quirks }: Operation): Reply {
   storage.deleteStore(uid)
   batches.forget(uid)
@@ -177,7 +177,7 @@ function formatFloat(value: number): string {
   return Number.isInteger(value) ? `${value}.0` : String(value)
 }
 
-// Throws 403 when the store holds as much as it may.
+// Throws 403 if the store has reached its quota.
 function checkQuota(operation: Operation): void {
   const { quotaKilobytes } = operation.switches
   if (quotaKilobytes !== null && usedKilobytes(operation) >= quotaKilobytes) {
@@ -185,12 +185,12 @@ function checkQuota(operation: Operation): void {
   }
 }
 
-// The size of all unexpired payloads of the store.
+// The total size of unexpired payloads in the store.
 function usedKilobytes({ storage, uid, nowMs }: Operation): number {
   return storage.usage(uid, nowMs).reduce((sum, { bytes }) => sum + bytes, 0) / 1024
 }
 
-// The header by which the Python server warns when less than 1 MB is left.
+// The Python server sends this header when less than 1 MB of the quota is left.
 function quotaHeaders(operation: Operation): Record<string, string> {
   const { quotaKilobytes } = operation.switches
   if (quotaKilobytes === null || !operation.quirks.isPython) return {}

@@ -3,12 +3,12 @@ import { Refusal, type RequestTarget } from './http.ts'
 import type { Quirks } from './options.ts'
 import type { SandboxClock } from './timestamps.ts'
 
-/** What signatures are checked with. */
+/** What the signature check depends on. */
 export interface HawkParts {
   tokens: Tokens
   clock: SandboxClock
   quirks: Quirks
-  /** Users whose data moved to another node. */
+  /** Uids of accounts that moved to another node. */
   movedUids: ReadonlySet<number>
 }
 
@@ -17,8 +17,8 @@ const longestSkewSeconds = 52 * weekSeconds
 const pythonGraceSeconds = 2 * 3600
 
 /**
- * The token that signed the request; throws 401 when the signature doesn't hold. Nonces aren't remembered and bodies
- * aren't hashed, as on the real server; see Sync 1.5 API, "API Access and Discovery".
+ * The token that signed the request; throws 401 if the signature is invalid. Like the real server, neither remembers
+ * nonces nor hashes bodies; see Sync 1.5 API, "API Access and Discovery".
  */
 export function checkHawk(request: Request, target: RequestTarget, parts: HawkParts): TokenContents {
   const attributes = readAttributes(request.headers.get('Authorization') ?? '', parts.quirks.isPython)
@@ -37,7 +37,7 @@ export function checkHawk(request: Request, target: RequestTarget, parts: HawkPa
   return contents
 }
 
-/** The lines that Hawk signs, as values. */
+/** The values that Hawk signs. */
 interface SignedLines {
   ts?: string
   nonce?: string
@@ -50,7 +50,7 @@ interface SignedLines {
   ext?: string
 }
 
-/** The MAC of a request in base64. The key is used as ASCII text. */
+/** The MAC of a request in base64. Uses the key as ASCII text, not decoded. */
 export function computeMac(key: string, lines: SignedLines): string {
   const { ts = '', nonce = '', method, target, host, port, hash = '', ext = '' } = lines
   const text = ['hawk.1.header', ts, nonce, method.toUpperCase(), target, host, port, hash, ext, ''].join(
@@ -68,7 +68,7 @@ interface Attributes {
   ext?: string
 }
 
-// The Rust server wants the scheme's capital letter; app and dlg are read but don't take part in the MAC.
+// The Rust server requires the capital letter of the scheme; app and dlg are parsed but not part of the MAC.
 function readAttributes(header: string, anyCase: boolean): Attributes | null {
   const scheme = anyCase ? /^hawk /i : /^Hawk /
   if (!scheme.test(header)) return null
@@ -84,7 +84,7 @@ function readAttributes(header: string, anyCase: boolean): Attributes | null {
   return { ...found, id, ts: ts ?? '', nonce, mac }
 }
 
-// Proxies in front may say how the client saw the server; the Host header comes last.
+// Headers of a proxy say which address the client used; the Host header is the fallback.
 function readOrigin(headers: Headers): { scheme: string; host: string; port: string } {
   const forwarded = headers.get('Forwarded')?.split(',')[0] ?? ''
   const authority =
@@ -100,7 +100,7 @@ function readOrigin(headers: Headers): { scheme: string; host: string; port: str
   return { scheme, host, port: port ?? (scheme === 'https' ? '443' : '80') }
 }
 
-// Clients ask info/collections first and learn from it; it is answered although the token has run out.
+// Accepts an expired token for info/collections, like the real server: clients request it first.
 function graceSeconds(target: RequestTarget, { uid }: TokenContents, { quirks }: HawkParts): number {
   if (target.path !== `/1.5/${uid}/info/collections`) return 0
   return quirks.isPython ? pythonGraceSeconds : Number.POSITIVE_INFINITY
@@ -115,7 +115,7 @@ function isNode(
   return url.hostname === host && (url.port || (scheme === 'https' ? '443' : '80')) === port
 }
 
-// The runtime escapes these characters in the paths of requests that have them as they are. The signature tells.
+// The runtime escapes these characters if the request did not; the signature shows which form was sent.
 function spellings({ raw, path }: RequestTarget): string[] {
   if (!/%(7B|7D|5E|60|3C|3E|22)/.test(path)) return [raw]
   const unescaped = path.replaceAll(/%(?:7B|7D|5E|60|3C|3E|22)/g, decodeURIComponent)
@@ -131,13 +131,13 @@ function refused({ quirks }: HawkParts): Refusal {
   return new Refusal(401, 0, quirks.isPython ? { 'WWW-Authenticate': 'Hawk' } : {})
 }
 
-/** What a token id carries, under the names it uses. Only uid, node, expires and salt matter to the storage. */
+/** The contents of a token id, under their original names. The storage uses only uid, node, expires and salt. */
 interface TokenContents {
   uid: number
   node: string
   /** Seconds since the epoch. */
   expires: number
-  /** Six hex characters; part of what the Hawk key is derived from. */
+  /** Six hex characters; an input of the Hawk key. */
   salt: string
   fxa_uid: string
   fxa_kid: string
@@ -146,19 +146,19 @@ interface TokenContents {
   tokenserver_origin: string
 }
 
-/** Makes and opens Hawk ids with the secret that token server and storage share. */
+/** Creates and verifies Hawk ids with the secret that the token server and storage share. */
 export interface Tokens {
   /** The signed contents as padded base64url: the Hawk id. */
   seal(contents: TokenContents): string
-  /** The contents, or null when the id isn't padded base64url or wasn't signed with this secret. */
+  /** The contents; null if the id isn't padded base64url or wasn't signed with this secret. */
   open(id: string): TokenContents | null
-  /** The Hawk key of an id: 44 characters which are used as they stand, not decoded. */
+  /** The Hawk key of an id: 44 characters, used as text and not decoded. */
   keyOf(id: string, salt: string): string
 }
 
 const signatureBytes = 32
 
-/** Tokens as the tokenlib format lays them down: JSON followed by its HMAC, keys by HKDF-SHA256 without a salt. */
+/** Tokens in the tokenlib format: JSON followed by its HMAC, keys derived by HKDF-SHA256 without a salt. */
 export function createTokens(secret: string): Tokens {
   const signingKey = derive(secret, '', 'services.mozilla.com/tokenlib/v1/signing')
   const sign = (json: Buffer) => createHmac('sha256', signingKey).update(json).digest()

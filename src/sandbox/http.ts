@@ -1,10 +1,10 @@
 import type { RequestListener, Switches } from './options.ts'
 
-const mostBodyBytes = 512 * 1024 * 1024
+const maxBodyBytes = 512 * 1024 * 1024
 
 type Answer = (request: Request, target: RequestTarget) => Response | Promise<Response>
 
-/** Opens a server. Unexpected failures are answered 500, body 0; only the listener learns of their cause. */
+/** Starts a server. Answers unexpected failures with 500 and the body 0; only the listener gets their cause. */
 export function listen(
   server: 'token' | 'storage',
   {
@@ -19,7 +19,7 @@ export function listen(
     port,
     development: false,
     idleTimeout: 255,
-    maxRequestBodySize: mostBodyBytes,
+    maxRequestBodySize: maxBodyBytes,
     async fetch(request) {
       const target = readTarget(request.url)
       const { method, headers } = request
@@ -37,7 +37,7 @@ export function listen(
   })
 }
 
-/** Path and query of a request as the client wrote them, which is what Hawk signs. */
+/** Path and query of a request as the client sent them, because Hawk signs this form. */
 export interface RequestTarget {
   /** Both together, as on the wire. */
   raw: string
@@ -45,7 +45,7 @@ export interface RequestTarget {
   query: string
 }
 
-/** Cut out of the URL text: parsing and printing it again could spell it differently. */
+/** Cuts the target out of the URL text, because parsing and formatting the URL could change it. */
 export function readTarget(url: string): RequestTarget {
   const authority = /^[a-z]+:\/\/[^/?]*/i.exec(url)?.[0] ?? ''
   const rest = url.slice(authority.length)
@@ -62,10 +62,10 @@ export function dockerflow(
   path: string,
 ): Response {
   const state = healthy ? 'Ok' : 'Err'
-  const largest = limits.max_quota_limit
+  const maxQuota = limits.max_quota_limit
   const quota =
     quotaKilobytes === null
-      ? { enabled: false, size: largest }
+      ? { enabled: false, size: maxQuota }
       : { enabled: true, size: quotaKilobytes * 1024 }
   switch (path) {
     case '/__heartbeat__':
@@ -82,21 +82,21 @@ export function dockerflow(
   }
 }
 
-/** An answer of the storage before the headers that every answer gets. */
+/** A response of the storage, without the headers that every response gets. */
 export interface Reply {
   status: number
   /** JSON text unless contentType says otherwise; null for no body. */
   body: string | ReadableStream<Uint8Array> | null
   contentType?: string
-  /** Milliseconds; what becomes X-Last-Modified. Filled in with the resource's timestamp when a handler gives none. */
+  /** The value of X-Last-Modified in milliseconds. @default the resource's timestamp */
   lastModified?: number
   headers?: Record<string, string>
 }
 
-/** The integers that error bodies consist of; see Sync 1.5 API, "Response codes". */
+/** The codes in error bodies; see Sync 1.5 API, "Response codes". */
 export const code = { unspecified: 0, json: 6, invalidRecord: 8, overQuota: 14, tooLarge: 17 } as const
 
-/** Any refusal of the storage: a status and a body that is one integer. Undoes the transaction it is thrown in. */
+/** An error response of the storage: a status, and a code as its body. Rolls back the transaction that throws it. */
 export class Refusal extends Error {
   constructor(
     readonly status: number,
@@ -107,7 +107,7 @@ export class Refusal extends Error {
   }
 }
 
-/** 200 with a JSON text. */
+/** A 200 response with JSON text. */
 export function jsonReply(body: string, lastModified?: number): Reply {
   return lastModified === undefined ? { status: 200, body } : { status: 200, body, lastModified }
 }

@@ -1,9 +1,9 @@
 import { createPublicKey, generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto'
 
-/** The identity provider that the sandbox plays; the domain of every account's address. */
+/** The sandbox's identity provider; the domain of every account's address. */
 export const issuer = 'accounts.sandbox.example'
 
-/** What a BrowserID assertion is made of. Times are milliseconds since the epoch, as BrowserID has them. */
+/** The contents of a BrowserID assertion. Times are milliseconds since the epoch, as in BrowserID. */
 interface AssertionParts {
   email: string
   audience: string
@@ -14,14 +14,14 @@ interface AssertionParts {
   keysChangedAt: number | null
 }
 
-/** What a verified assertion says. */
+/** The identity in a verified assertion. */
 interface AssertedIdentity {
   email: string
   generation: number | null
   keysChangedAt: number | null
 }
 
-/** A certificate and an assertion joined by "~", to be sent as `Authorization: BrowserID <this>`. */
+/** Creates a certificate and an assertion, joined by "~". Send it as `Authorization: BrowserID <this>`. */
 export function mintAssertion(parts: AssertionParts): string {
   const header = { alg: 'RS256' }
   const certificate = signCompact(header, {
@@ -35,13 +35,13 @@ export function mintAssertion(parts: AssertionParts): string {
   return `${certificate}~${signCompact(header, { aud: parts.audience, exp: parts.expiresAtMs })}`
 }
 
-/** Who the assertion speaks for; throws TokenError when it is unsound, for somebody else, or expired. */
+/** Verifies an assertion; throws TokenError if it is invalid, expired, or for another audience. */
 export function verifyAssertion(text: string, audiences: readonly string[], nowMs: number): AssertedIdentity {
-  const links = text.split('~').map(openCompact)
+  const links = text.split('~').map(parseCompact)
   const [certificate, assertion] = links
   if (links.length !== 2 || !certificate || !assertion) throw refused()
   const { claims } = certificate
-  // Expiry has no leeway here, and is judged before signatures are.
+  // Like the real server: no leeway, and expiry is checked before signatures.
   if (!isLater(claims['exp'], nowMs) || !isLater(assertion.claims['exp'], nowMs)) {
     throw unauthorized('invalid-timestamp')
   }
@@ -59,7 +59,7 @@ export function verifyAssertion(text: string, audiences: readonly string[], nowM
   }
 }
 
-/** A generation or time of keys; zero and what isn't a number count as unknown. */
+/** A generation or key change time; null (unknown) for zero or anything but a number. */
 function toCount(value: unknown): number | null {
   return typeof value === 'number' && value > 0 ? value : null
 }
@@ -75,17 +75,17 @@ function isLater(expiresAtMs: unknown, nowMs: number): boolean {
 function matches(pattern: string, audience: unknown): boolean {
   if (typeof audience !== 'string') return false
   const literal = pattern.split('*').map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`))
-  // A pattern that names no scheme accepts every scheme.
+  // A pattern without a scheme accepts every scheme.
   const prefix = pattern.includes('://') ? '' : '(?:[a-z]+://)?'
   return new RegExp(`^${prefix}${literal.join('.*')}$`).test(audience)
 }
 
-/** The OAuth scope that opens Sync. */
+/** The OAuth scope that grants access to Sync. */
 export const syncScope = 'https://identity.mozilla.com/apps/oldsync'
 
 const leewaySeconds = 60
 
-/** What an access token is made of. */
+/** The contents of an access token. */
 interface BearerParts {
   /** The account's id, the local part of its address. */
   account: string
@@ -96,20 +96,20 @@ interface BearerParts {
   generation: number | null
 }
 
-/** What a verified access token says. */
+/** The identity in a verified access token. */
 interface BearerIdentity {
   email: string
   generation: number | null
 }
 
-/** The key half of an OAuth identity: the header X-KeyID taken apart. */
+/** The parsed X-KeyID header, which identifies the keys of an OAuth identity. */
 interface KeyId {
   keysChangedAt: number | null
   /** Hex. */
   clientState: string
 }
 
-/** A signed `at+jwt`, to be sent as `Authorization: Bearer <this>` together with X-KeyID. */
+/** Creates a signed `at+jwt`. Send it as `Authorization: Bearer <this>`, with X-KeyID. */
 export function mintBearerToken({ account, scope, expiresAt, generation }: BearerParts): string {
   const claims = { iss: `https://${issuer}`, sub: account, scope, exp: expiresAt, client_id: 'sandbox' }
   return signCompact(
@@ -118,39 +118,39 @@ export function mintBearerToken({ account, scope, expiresAt, generation }: Beare
   )
 }
 
-/** Who the token speaks for; throws TokenError. An expired token is just as invalid as a forged one. */
+/** Verifies an access token; throws the same TokenError for an expired token as for a forged one. */
 export function verifyBearerToken(text: string, nowMs: number): BearerIdentity {
-  const token = openCompact(text)
+  const token = parseCompact(text)
   if (token === null) throw unauthorized('invalid-credentials')
   const { alg, typ } = token.header
   const { sub, scope, exp } = token.claims
-  const isSound =
+  const isValid =
     alg === 'RS256' &&
     /^(application\/)?at\+jwt$/i.test(String(typ)) &&
     token.isSignedBy(signingKeys().publicKey) &&
     typeof exp === 'number' &&
     exp + leewaySeconds > nowMs / 1000 &&
     typeof sub === 'string' &&
-    // Only commas part the scopes: a token with several of them, parted by blanks, is refused.
+    // Like the real server, splits scopes at commas only, so a token with scopes separated by spaces is refused.
     String(scope).split(',').includes(syncScope)
-  if (!isSound) throw unauthorized('invalid-credentials')
+  if (!isValid) throw unauthorized('invalid-credentials')
   return { email: `${sub}@${issuer}`, generation: toCount(token.claims['fxa-generation']) }
 }
 
-/** Formats X-KeyID; the client state is given in hex. */
+/** Formats X-KeyID; `clientState` is hex. */
 export function formatKeyId(keysChangedAt: number, clientState: string): string {
   const digits = String(keysChangedAt).padStart(13, '0')
   return `${digits}-${Buffer.from(clientState, 'hex').toString('base64url')}`
 }
 
-/** Reads X-KeyID; throws TokenError when it is absent or malformed. */
+/** Parses X-KeyID; throws TokenError if it is missing or malformed. */
 export function readKeyId(header: string | null): KeyId {
   if (header === null || !/^[\x20-\x7e]*$/.test(header)) {
     throw new TokenError(401, 'invalid-key-id', 'header', 'X-KeyID', 'Missing or unreadable X-KeyID')
   }
   const parts = /^(\d{1,18})-([A-Za-z0-9_-]+)$/.exec(header)
   const state = parts?.[2] ?? ''
-  // One base64 digit alone can't encode a byte.
+  // A single base64 digit can't encode a byte.
   if (parts === null || state.length % 4 === 1) throw unauthorized('invalid-credentials')
   return {
     keysChangedAt: toCount(Number(parts[1])),
@@ -161,7 +161,7 @@ export function readKeyId(header: string | null): KeyId {
 /** Any JSON object. */
 type Claims = Record<string, unknown>
 
-/** A signed text of three dotted base64url parts, taken apart but not yet verified. */
+/** A parsed but unverified signed text: three base64url parts, separated by dots. */
 interface Compact {
   header: Claims
   claims: Claims
@@ -171,8 +171,8 @@ interface Compact {
 let keyPair: { publicKey: KeyObject; privateKey: KeyObject } | undefined
 
 /**
- * The RSA key pair that signs every identity. It is made at first use and then kept for the life of the process,
- * because making one takes longer than starting a sandbox.
+ * The RSA key pair that signs every identity. Created at first use and kept until the process ends, because creating
+ * one takes longer than starting a sandbox.
  */
 function signingKeys(): { publicKey: KeyObject; privateKey: KeyObject } {
   keyPair ??= generateKeyPairSync('rsa', { modulusLength: 2048 })
@@ -185,8 +185,8 @@ function signCompact(header: Claims, claims: Claims): string {
   return `${text}.${sign('sha256', Buffer.from(text), signingKeys().privateKey).toString('base64url')}`
 }
 
-/** Null when the text isn't three base64url parts of which the first two are JSON objects. */
-function openCompact(text: string): Compact | null {
+/** Parses a signed text; null unless it has three base64url parts and the first two are JSON objects. */
+function parseCompact(text: string): Compact | null {
   const parts = text.split('.')
   const [header, claims, signature] = parts
   if (parts.length !== 3 || header === undefined || claims === undefined || !signature) return null
@@ -200,7 +200,7 @@ function openCompact(text: string): Compact | null {
   }
 }
 
-/** A public key as BrowserID certificates carry it: modulus and exponent in decimal digits. */
+/** Formats a public key for BrowserID certificates: modulus and exponent in decimal digits. */
 function toBrowserIdKey(key: KeyObject): Claims {
   const { n = '', e = '' } = key.export({ format: 'jwk' })
   return { algorithm: 'RS', n: toDecimal(n), e: toDecimal(e) }
@@ -236,14 +236,14 @@ function fromDecimal(digits: string): string {
   return Buffer.from(hex.padStart(hex.length + (hex.length % 2), '0'), 'hex').toString('base64url')
 }
 
-/** Where the token server saw the fault, as its error documents name it. */
+/** The location of an error, as named in the token server's error documents. */
 type ErrorLocation = 'body' | 'header' | 'url' | 'internal'
 
-/** A refusal of the token server; see token server API, "Response". */
+/** An error response of the token server; see token server API, "Response". */
 export class TokenError extends Error {
   constructor(
     readonly httpStatus: number,
-    /** The machine-readable word, such as "invalid-credentials". */
+    /** The machine-readable status, such as "invalid-credentials". */
     readonly status: string,
     readonly location: ErrorLocation,
     readonly field: string,
@@ -261,12 +261,12 @@ export class TokenError extends Error {
   }
 }
 
-/** 401 with a status word, the most frequent refusal. */
+/** 401 with a status, the most frequent error. */
 export function unauthorized(status: string, description = 'Unauthorized'): TokenError {
   return new TokenError(401, status, 'body', '', description)
 }
 
-/** 401 for a client state that may not be used now. */
+/** 401 for a client state that is not allowed now. */
 export function invalidClientState(description: string): TokenError {
   return new TokenError(401, 'invalid-client-state', 'header', 'X-Client-State', description)
 }

@@ -3,13 +3,13 @@ import type { ListFormat, ListQuery, Offset, Sort } from './storage-request.ts'
 import type { Storage } from './storage.ts'
 import { formatRecord } from './upload.ts'
 
-/** One page of a list, chosen but not yet read. */
+/** One page of a list, selected but not yet read. */
 interface Page {
-  /** Numbers of the rows, in order. */
+  /** Row numbers, in order. */
   rows: Float64Array
-  /** Size of all payloads together. */
+  /** Total size of the payloads. */
   bytes: number
-  /** Where the next page begins; null when this one ends the list. */
+  /** Where the next page begins; null on the last page. */
   nextOffset: string | null
 }
 
@@ -18,14 +18,14 @@ const chunkBytes = 256 * 1024
 const orders: Record<Sort, string> = {
   newest: 'modified DESC, id DESC',
   oldest: 'modified, id',
-  // Only PostgreSQL has a rule for records of one sortindex; the others find them in the order of their keys.
+  // Only PostgreSQL orders records with the same sortindex explicitly; the others use the order of their keys.
   index: 'sortindex DESC, key',
-  // Not the order of insertion: a client that relies on that must not get away with it.
+  // Not the insertion order, so that a client that relies on it fails in tests.
   none: 'key',
 }
 
-/** Chooses the rows that answer a list query. */
-export function choosePage(
+/** Selects the rows for a list query. */
+export function selectPage(
   storage: Storage,
   scope: { uid: number; collection: string; nowMs: number; listCap: number | null; quirks: Quirks },
   query: ListQuery,
@@ -68,8 +68,8 @@ export function choosePage(
 }
 
 /**
- * The records of a page as text or, when there are many, as a stream that reads them as fast as the client does. The
- * stream shows the records as they were when the page was chosen, whatever is written meanwhile.
+ * The records of a page as text or, if there are many, as a stream at the client's speed. The stream has the records as
+ * of the selection, without later writes.
  */
 export function renderPage(
   storage: Storage,
@@ -107,7 +107,7 @@ function recordTexts(storage: Storage, rows: Float64Array, full: boolean, format
   let index = 0
   return {
     isAtEnd: () => index >= rows.length,
-    /** The next records, until their text has at least so many characters. */
+    /** The next records, until their text reaches the given number of characters. */
     next(enough: number): string {
       let text = index === 0 ? frame.open : ''
       while (index < rows.length && text.length < enough) {
@@ -122,8 +122,8 @@ function recordTexts(storage: Storage, rows: Float64Array, full: boolean, format
   }
 }
 
-// By time: the last record's timestamp and how many records of that timestamp have been handed out so far, even where
-// the page itself was reached by counting.
+// A position by time: the last record's timestamp, and how many records with it were returned so far, even if the page
+// itself was requested by count.
 function formatNext(found: [number, number, number][], offset: Offset | null, byTime: boolean): string {
   const last = found.at(-1)?.[1]
   if (!byTime || last === undefined) return String((offset?.skip ?? 0) + found.length)

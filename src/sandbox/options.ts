@@ -1,4 +1,4 @@
-/** How a sandbox is started; each of the switches may be set from the beginning, and sizes one by one. */
+/** How to start a sandbox, with the initial value of any switch and of single limits. */
 export interface SandboxOptions extends Partial<Omit<Switches, 'limits'>> {
   /** @default '127.0.0.1' */
   hostname?: string
@@ -6,18 +6,18 @@ export interface SandboxOptions extends Partial<Omit<Switches, 'limits'>> {
   tokenPort?: number
   /** @default 0, any free port */
   storagePort?: number
-  /** What tokens are signed with. @default random */
+  /** The secret that signs tokens. @default random */
   secret?: string
-  /** Milliseconds since the epoch; everything that depends on time asks it. @default Date.now */
+  /** Milliseconds since the epoch; the only source of time. @default Date.now */
   clock?: () => number
-  /** Which implementation to behave like where they differ. @default over PostgreSQL */
+  /** The implementation to imitate where they differ. @default over PostgreSQL */
   quirks?: Quirks
-  /** Overrides of what `info/configuration` announces. */
+  /** Overrides for the limits in `info/configuration`. */
   limits?: Partial<Limits>
   onRequest?: RequestListener
 }
 
-/** Called with each request; the function that it returns with the answer's status, and what failed in the sandbox. */
+/** Called with each request. Calls the returned function with the response status, and the error if the sandbox failed. */
 export type RequestListener = (request: {
   server: 'token' | 'storage'
   method: string
@@ -26,7 +26,7 @@ export type RequestListener = (request: {
   headers: Headers
 }) => (status: number, failure?: unknown) => void
 
-/** The settings that options begin with; the node's URL is empty when it is yet to be known. */
+/** The initial switches; the node's URL is empty until it is known. */
 export function initialSwitches(options: SandboxOptions, quirks: Quirks): Switches {
   const audiences = ['http://127.0.0.1*', 'http://localhost*', `http://${options.hostname ?? '127.0.0.1'}*`]
   return {
@@ -46,43 +46,43 @@ export function initialSwitches(options: SandboxOptions, quirks: Quirks): Switch
   }
 }
 
-/** Settings that may change while the sandbox runs; each request reads them anew. */
+/** Settings that may change while the sandbox runs; each request reads the current values. */
 export interface Switches {
-  /** False: `batch=true` is ignored and the upload applied at once, and no batch id is known. */
+  /** False: ignores `batch=true` and applies the upload at once; every batch id is unknown. */
   batching: boolean
-  /** Most records that a list returns whether or not it names a limit; null for no cap. */
+  /** Maximum records that a list returns, with or without `limit`; null for no maximum. */
   listCap: number | null
-  /** False: an account the token server has never seen is refused. */
+  /** False: refuses accounts that the token server does not know. */
   newUsers: boolean
-  /** Added before every storage answer, in milliseconds. */
+  /** Delay before every storage response, in milliseconds. */
   latencyMs: number
-  /** Life of the tokens handed out from now on. */
+  /** Lifetime of new tokens. */
   tokenDurationSeconds: number
-  /** Sizes announced by `info/configuration` and enforced. */
+  /** The limits that `info/configuration` announces and the storage enforces. */
   limits: Limits
-  /** Scheme, host and port that `api_endpoint` begins with, without a trailing slash. */
+  /** Scheme, host and port of `api_endpoint`, without a trailing slash. */
   nodeUrl: string
-  /** Room of each store in KB of payloads; null for no quota. */
+  /** Quota of each store in KB of payloads; null for no quota. */
   quotaKilobytes: number | null
-  /** The kinds of identity the token server accepts; others are answered 401 "Unsupported". */
+  /** The kinds of identity that the token server accepts; it answers others with 401 "Unsupported". */
   identityKinds: readonly IdentityKind[]
-  /** Audiences of BrowserID assertions that are accepted; `*` stands for any text. */
+  /** The accepted audiences of BrowserID assertions; `*` matches any text. */
   audiences: readonly string[]
   /**
-   * Awaited between the checks of a write to a collection that has never been written to and the write itself. Writers
-   * that meet there don't see one another: on PostgreSQL the last one wins, on MySQL it ends as a deadlock.
+   * Awaited between the checks and the write, for a collection that was never written to. Concurrent writers there don't
+   * see each other: on PostgreSQL the last one wins, on MySQL it gets a deadlock.
    */
   onFirstWrite: (() => Promise<void>) | null
-  /** Awaited before an account that the token server doesn't know is added. Each request that meets there adds it. */
+  /** Awaited before the token server adds an unknown account. Each concurrent request adds it. */
   onNewAccount: (() => Promise<void>) | null
-  /** False: both servers' `__heartbeat__` answers 503. */
+  /** False: `__heartbeat__` of both servers answers 503. */
   healthy: boolean
 }
 
 /** `browserid` is an assertion of the old account protocol, `bearer` an OAuth access token. */
 type IdentityKind = 'browserid' | 'bearer'
 
-/** The sizes that `info/configuration` announces, under the names it uses; see Sync 1.5 API, "info/configuration". */
+/** The limits of `info/configuration`, under their original names; see Sync 1.5 API, "info/configuration". */
 export interface Limits {
   max_request_bytes: number
   max_post_bytes: number
@@ -92,11 +92,11 @@ export interface Limits {
   max_total_records: number
   /** Absent on the Python server. */
   max_quota_limit?: number
-  /** Different sizes for some collections, by collection name. */
+  /** Overrides by collection name. */
   collections?: Record<string, CollectionLimits>
 }
 
-/** The sizes that may differ for one collection. */
+/** The limits that a collection may override. */
 type CollectionLimits = Partial<
   Pick<Limits, 'max_request_bytes' | 'max_post_bytes' | 'max_record_payload_bytes'>
 >
@@ -106,7 +106,7 @@ export function limitsFor(limits: Limits, collection: string): Limits {
   return { ...limits, ...limits.collections?.[collection] }
 }
 
-/** The `info/configuration` document. Without batching it lacks the four sizes that only batches and posts have. */
+/** The `info/configuration` document. Without batching, it lacks the four limits of batches and posts. */
 export function configurationDocument({ limits, batching, quotaKilobytes }: Switches): Partial<Limits> {
   const max_quota_limit = limits.max_quota_limit && (quotaKilobytes ?? 0) * 1024
   if (batching) return { ...limits, max_quota_limit }
@@ -114,31 +114,31 @@ export function configurationDocument({ limits, batching, quotaKilobytes }: Swit
   return { max_request_bytes, max_record_payload_bytes, max_quota_limit, collections }
 }
 
-/** The points in which the implementations differ and that a client can observe. */
+/** The differences between implementations that a client can observe. */
 export interface Quirks {
   readonly kind: 'postgres' | 'mysql' | 'spanner' | 'python'
   readonly limits: Limits
-  /** The Python server, whose HTTP details differ from those of the three Rust ones. */
+  /** Whether this is the Python server, whose HTTP details differ from the three Rust ones. */
   readonly isPython: boolean
   /**
-   * Ids that differ only in case or trailing blanks name one record, of which the last spelling is shown; names of
-   * collections likewise, of which the first is.
+   * Ids that differ only in case or trailing blanks name one record, shown in its last spelling. The same holds for
+   * collection names, shown in their first spelling.
    */
   readonly foldsIds: boolean
-  /** An expired record still has a timestamp as far as preconditions are concerned. */
+  /** Preconditions still use the timestamp of an expired record. */
   readonly expiredCounts: boolean
-  /** Lists without `sort` come newest first, or in no useful order. */
+  /** The order of lists without `sort`: newest first, or arbitrary. */
   readonly defaultSort: 'newest' | 'none'
-  /** Lists of bare ids have no order unless asked for. */
+  /** Lists of ids without `sort` have an arbitrary order. */
   readonly unorderedIds: boolean
-  /** In the order of sortindex, records without one come first instead of last. */
+  /** Sorting by sortindex puts records without one first instead of last. */
   readonly unsortedFirst: boolean
-  /** Next offsets are plain numbers even where a position by time would be possible. */
+  /** Offsets of the next page are always plain numbers, never positions by time. */
   readonly plainOffsets: boolean
-  /** Most records that a list without `limit` returns; null for all of them. */
+  /** Maximum records that a list without `limit` returns; null for all. */
   readonly listCap: number | null
   readonly batchIdForm: 'uuid' | 'decimal' | 'hex'
-  /** Payloads that the database can hold; others end as its error. */
+  /** Matches the payloads that the database can store; others cause a database error. */
   readonly storable: RegExp
   /** Staging an id twice overwrites the payload of everything staged so far. */
   readonly appendOverwritesAll: boolean

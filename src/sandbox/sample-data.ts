@@ -15,15 +15,15 @@ import type { Sandbox } from './sandbox.ts'
 import type { TimedRecord } from './storage.ts'
 import { quantumMs } from './timestamps.ts'
 
-/** How much is made up. */
+/** How much sample data to create. */
 interface SampleOptions {
-  /** No records but the keys and the list of engines, as in an account that a Firefox without data has synced. @default false */
+  /** Only the keys and the list of engines, like an account that a Firefox without data has synced. @default false */
   isEmpty?: boolean
   /** Folders included. @default 300 */
   bookmarks?: number
   /** @default 3000 */
   history?: number
-  /** Collections that get one record more, which no key opens. @default none */
+  /** Collections that get one more record, which no key decrypts. @default none */
   unreadable?: readonly string[]
 }
 
@@ -33,9 +33,9 @@ const ivBytes = 16
 const engines = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
 
 /**
- * Fills a user's empty store with what a Firefox that has been used for months leaves there: encrypted records of the
- * usual collections, the keys to them in crypto/keys, and meta/global. Keys, ids and texts are the same each time for
- * the same user; timestamps lie in the past of the sandbox's clock.
+ * Fills a user's empty store like months of Firefox use: encrypted records in the usual collections, their keys in
+ * crypto/keys, and meta/global. Keys, ids and texts are the same each time for the same user; timestamps are before the
+ * sandbox's time.
  */
 export function fillSampleData(sandbox: Sandbox, user: SandboxUser, options: SampleOptions = {}): void {
   const { random, keys } = beginSample(user)
@@ -46,7 +46,7 @@ export function fillSampleData(sandbox: Sandbox, user: SandboxUser, options: Sam
   sandbox.load(user, 'crypto', [{ id: 'keys', payload: keysPayload, modified: startMs + 500 }])
   if (options.isEmpty) return
   const { clients, tabs } = sampleDevices(random)
-  // How far back the uploads go, and after how many days Firefox lets a record expire.
+  // How far back the uploads go, and the lifetime in days that Firefox gives each record.
   const collections: [name: string, records: ClearRecord[], days: number, lifeDays?: number][] = [
     ['clients', clients, 3, 21],
     ['bookmarks', sampleBookmarks(random, options.bookmarks ?? 300), 180],
@@ -62,14 +62,14 @@ export function fillSampleData(sandbox: Sandbox, user: SandboxUser, options: Sam
     sandbox.load(user, name, encryptAll(records, keys, random, span))
   }
   for (const name of options.unreadable ?? []) {
-    const strange = { encryptionKey: random.bytes(32), hmacKey: random.bytes(32) }
+    const unknownKeys = { encryptionKey: random.bytes(32), hmacKey: random.bytes(32) }
     const id = random.id()
-    const payload = encryptPayload(strange, { id }, random.bytes(ivBytes))
+    const payload = encryptPayload(unknownKeys, { id }, random.bytes(ivBytes))
     sandbox.load(user, name, [{ id, payload, modified: startMs + 1000 }])
   }
 }
 
-/** Adds so many records to a collection of somebody who has sample data, encrypted with the same keys. */
+/** Adds `count` records to a collection of a user with sample data, encrypted with the same keys. */
 export function seedSampleData(sandbox: Sandbox, user: SandboxUser, collection: string, count: number): void {
   const { keys } = beginSample(user)
   const random = createRandom(`more ${collection} of ${user.clientState} since ${sandbox.nowMs()}`)
@@ -82,13 +82,13 @@ export function seedSampleData(sandbox: Sandbox, user: SandboxUser, collection: 
   )
 }
 
-// The keys are the first that is drawn, so that they can be had again.
+// Draws the keys first, so that they can be reproduced.
 function beginSample(user: SandboxUser): { random: SampleRandom; keys: KeyBundle } {
   const random = createRandom(`sample data of ${user.clientState}`)
   return { random, keys: { encryptionKey: random.bytes(32), hmacKey: random.bytes(32) } }
 }
 
-// Uploads came in batches: records of one batch share a timestamp, and batches are spread over the span.
+// Imitates uploads in batches: records of one batch share a timestamp, and batches are spread over the span.
 function encryptAll(
   records: ClearRecord[],
   keys: KeyBundle,
@@ -105,8 +105,8 @@ function encryptAll(
   })
 }
 
-// The one record that isn't encrypted: clients have to read it before they have keys. A Firefox that meets an engine of
-// an older version than its own deletes the collection.
+// Not encrypted, because clients read it before they have keys. Firefox deletes the collection of an engine whose
+// version is older than its own.
 function globalPayload(random: SampleRandom): string {
   const versions = engines.map((name) => {
     return [name, { version: name === 'bookmarks' || name === 'prefs' ? 2 : 1, syncID: random.id() }]

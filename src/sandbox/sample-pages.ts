@@ -1,15 +1,15 @@
 import type { SampleRandom } from './sample-random.ts'
 
-/** A page that the sample user visited or marked. */
+/** A page that the sample user visited or bookmarked. */
 export interface SamplePage {
   title: string
   url: string
 }
 
-/** Makes up a page about something. The same come back now and then, as they do in real browsing. */
+/** Generates a page about a topic. Some pages repeat, as in real browsing. */
 export type PageMaker = (random: SampleRandom) => SamplePage
 
-/** So many pages, none twice. Those in other languages come first. */
+/** Generates `count` different pages. Those in other languages come first. */
 export function samplePages(random: SampleRandom, count: number): SamplePage[] {
   const pages = new Map<string, SamplePage>()
   const foreign = Math.floor(count / foreignShare)
@@ -22,7 +22,7 @@ export function samplePages(random: SampleRandom, count: number): SamplePage[] {
 
 const foreignShare = 12
 
-/** The four folders at the top, with those in them, and what is marked in each. */
+/** The four top folders, their subfolders, and the topics of the bookmarks in each. */
 export function sampleFolders(): { id: string; title: string; folders: [string, PageMaker[]][] }[] {
   const toolbar: [string, PageMaker[]][] = [
     ['News', [frontPage, about(['Journalism', 'Local history', 'Weather forecast', 'Tidal range'])]],
@@ -121,7 +121,7 @@ const kinds: ((subject: string, random: SampleRandom) => SamplePage)[] = [
 
 const everything = [about([...kitchen, ...computing, ...garden, ...science, ...outdoors]), frontPage]
 
-/** What is marked in the folders at the top themselves. */
+/** The topics of the bookmarks in the top folders themselves. */
 export const anything: readonly PageMaker[] = everything
 
 const languages = [

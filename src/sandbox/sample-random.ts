@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto'
 
-/** Choices that come out the same each time for the same seed. */
+/** Random choices that are the same each time for the same seed. */
 export interface SampleRandom {
   /** An integer from 0 up to, but not including, the bound. */
   below(bound: number): number
   pick<T>(choices: readonly T[]): T
-  /** A record id as Firefox makes them: twelve characters of base64url. */
+  /** A record id like those of Firefox: twelve characters of base64url. */
   id(): string
-  /** So many bytes, never all zero; at most 64. */
+  /** Returns `length` bytes, at most 64 and never all zero. */
   bytes(length: number): Buffer
-  /** So many bytes as hexadecimal digits. */
+  /** Returns that many bytes as hexadecimal digits. */
   hex(bytes: number): string
   /** A GUID in lower case, without braces. */
   guid(): string
 }
 
-/** Draws from the SHA-512 of the seed and a counter, so that it doesn't depend on the platform's generator. */
+/** Uses SHA-512 of the seed and a counter, so that it does not depend on the platform's generator. */
 export function createRandom(seed: string): SampleRandom {
   let block = Buffer.alloc(0)
   let blocks = 0

@@ -3,7 +3,7 @@ import type { SampleRandom } from './sample-random.ts'
 
 const dayMs = 86_400_000
 
-/** Pages with the visits to them, no page twice; times of visits are microseconds, as Firefox has them. */
+/** Different pages with their visits; visit times are microseconds, as in Firefox. */
 export function sampleHistory(random: SampleRandom, count: number): ClearRecord[] {
   return samplePages(random, count).map(({ title, url: histUri }) => {
     let ageMs = random.below(dayMs / 4)
@@ -21,7 +21,7 @@ export function sampleHistory(random: SampleRandom, count: number): ClearRecord[
   })
 }
 
-/** The devices of the sample user, the one that synced last at the end: their `clients` records, and the tabs open on each, which share its id. */
+/** The sample user's devices, the last synced one last: their `clients` records, and their open tabs under the same ids. */
 export function sampleDevices(random: SampleRandom): { clients: ClearRecord[]; tabs: ClearRecord[] } {
   const devices = [
     { name: '居間のタブレット', type: 'mobile', formfactor: 'largetablet', os: 'iOS', open: 3 },
@@ -65,7 +65,7 @@ export function samplePasswords(random: SampleRandom): ClearRecord[] {
   })
 }
 
-/** What was typed into search fields and forms. Ids are plain base64, and some have a slash. */
+/** Entries of search fields and forms. Ids are plain base64, and some have a slash. */
 export function sampleForms(random: SampleRandom): ClearRecord[] {
   const searches = [
     'tide tables',
@@ -96,12 +96,12 @@ export function samplePreferences(): ClearRecord[] {
     'services.sync.prefs.sync.intl.accept_languages': true,
     'intl.accept_languages': 'en-GB, en, de',
   }
-  // The application's own id, in base64url with padding, names the record on every desktop.
+  // On every desktop, the record's id is the application id in base64url with padding.
   const id = Buffer.from('{ec8030f7-c20a-464f-9b0e-13a3a9e97384}').toString('base64url')
   return [{ id: id.padEnd(Math.ceil(id.length / 4) * 4, '='), content: () => ({ value }) }]
 }
 
-/** Many plain records, such as the collection has. Of bookmarks the first is a folder in `unfiled` that holds all others. */
+/** Plain records of the collection's kind. The first bookmark is a folder in `unfiled` with all others in it. */
 export function seedRecords(random: SampleRandom, collection: string, count: number): ClearRecord[] {
   const ids = Array.from({ length: count }, () => random.id())
   const [folder, ...children] = ids
@@ -124,16 +124,16 @@ export function seedRecords(random: SampleRandom, collection: string, count: num
       forms: () => ({ name: 'searchbar-history', value: title }),
       tabs: () => ({ clientName: title, tabs: [] }),
     }
-    // A collection may be called like what every object has, such as `constructor`.
+    // `hasOwn`, because a collection may be named like a built-in property, such as `constructor`.
     const content = Object.hasOwn(contents, collection) ? contents[collection]! : () => ({ title })
     return { id, content }
   })
 }
 
-/** A record before encryption, with what the server may see of it. */
+/** A record before encryption, with the fields that stay visible to the server. */
 export interface ClearRecord {
   id: string
-  /** What is encrypted besides the id. None of the times in it may be later than the upload. */
+  /** The contents to encrypt besides the id. No time in it may be later than the upload. */
   content: (uploadedAtMs: number) => Record<string, unknown>
   sortindex?: number
 }
@@ -142,20 +142,20 @@ interface Folder {
   id: string
   title: string
   children: string[]
-  /** What its bookmarks are about. */
+  /** The topics of its bookmarks. */
   topic: readonly PageMaker[]
-  /** Nobody marks a page twice in one folder. */
+  /** Addresses of its bookmarks, so that no page is bookmarked twice in one folder. */
   addresses: Set<string>
 }
 
 const recordsPerSeparator = 24
 
-// What Firefox gives folders, so that they arrive before what is in them.
+// The sortindex that Firefox gives folders, so that they arrive before their contents.
 const folderSortindex = 1_000_000
 
 /**
- * A tree of so many records: folders in the four roots, each child naming its parent and the reverse, separators, and
- * bookmarks. Tags belong to the page, so that all bookmarks of one address have the same.
+ * A tree of `count` records: folders in the four roots, separators and bookmarks; parents and children refer to each
+ * other. Tags belong to the page, so all bookmarks of one address have the same.
  */
 export function sampleBookmarks(random: SampleRandom, count: number): ClearRecord[] {
   const records: ClearRecord[] = []
@@ -167,7 +167,7 @@ export function sampleBookmarks(random: SampleRandom, count: number): ClearRecor
     records.push(folderRecord(top, { id: 'places', title: '' }, 400 * dayMs))
     own.forEach(([title, topic], index) => {
       const folder: Folder = { id: random.id(), title, children: [], topic, addresses: new Set() }
-      // Every third folder lies in the one made before it.
+      // Every third folder is inside the previous one.
       const parent = index % 3 === 2 ? (folders.at(-1) ?? top) : top
       parent.children.push(folder.id)
       folders.push(folder)

@@ -4,17 +4,17 @@ import { clientStateOf, syncKeyOf } from './crypto.ts'
 import { formatKeyId, issuer, mintAssertion, mintBearerToken, syncScope } from './identities.ts'
 import type { SandboxClock } from './timestamps.ts'
 
-/** What a new identity is like. */
+/** Properties of a new identity. */
 export interface UserOptions {
-  /** When the account's keys changed last, in milliseconds. Decides the keys, too. @default 2017-07-14 */
+  /** When the account's keys last changed, in milliseconds. The keys are derived from it. @default 2017-07-14 */
   keysChangedAt?: number
-  /** When its password changed last, in milliseconds. @default keysChangedAt */
+  /** When its password last changed, in milliseconds. @default keysChangedAt */
   generation?: number
   /** False: the token server hasn't seen the account yet. @default true */
   registered?: boolean
 }
 
-/** What a BrowserID assertion should say that it otherwise wouldn't. */
+/** Overrides for a BrowserID assertion. */
 interface AssertionOptions {
   /** @default 3600 */
   expiresInSeconds?: number
@@ -29,7 +29,7 @@ interface AssertionOptions {
   keysChangedAt?: number | null
 }
 
-/** What an access token should say that it otherwise wouldn't. */
+/** Overrides for an access token. */
 interface BearerOptions {
   /** @default 3600 */
   expiresInSeconds?: number
@@ -47,14 +47,14 @@ interface UserParts {
 const defaultKeysChangedAt = 1_500_000_000_000
 const daySeconds = 24 * 3600
 
-/** Somebody with an account and its keys. */
+/** A user: an account with its keys. */
 export class SandboxUser {
   readonly email: string
   /** 32 hex digits. */
   readonly clientState: string
   /** The value of X-KeyID. */
   readonly keyId: string
-  /** 64 bytes: the encryption key and the HMAC key that open crypto/keys. */
+  /** 64 bytes: the encryption key and the HMAC key of crypto/keys. */
   readonly syncKey: Buffer
   readonly keysChangedAt: number
   readonly generation: number
@@ -76,12 +76,12 @@ export class SandboxUser {
     if (registered && parts.accounts.find(this.email) === undefined) parts.accounts.register(this)
   }
 
-  /** The number of the user's store; changes with reassign, and is 0 before the token server has seen these keys. */
+  /** The number of the user's store; `reassign` changes it, and it is 0 until the token server has seen these keys. */
   get uid(): number {
     return this.#parts.accounts.find(this.email, this.clientState)?.uid ?? 0
   }
 
-  /** A BrowserID assertion, to be sent after the word BrowserID together with X-Client-State. */
+  /** Creates a BrowserID assertion. Send it as `Authorization: BrowserID <this>`, with X-Client-State. */
   assertion(options: AssertionOptions = {}): string {
     const { expiresInSeconds = 3600 } = options
     const { certificateExpiresInSeconds = Math.max(0, expiresInSeconds) + daySeconds } = options
@@ -98,7 +98,7 @@ export class SandboxUser {
     })
   }
 
-  /** An OAuth access token, to be sent after the word Bearer together with X-KeyID. */
+  /** Creates an OAuth access token. Send it as `Authorization: Bearer <this>`, with X-KeyID. */
   bearerToken({ expiresInSeconds = 3600, ...options }: BearerOptions = {}): string {
     return mintBearerToken({
       account: this.email.slice(0, this.email.indexOf('@')),

@@ -13,7 +13,7 @@ import type { BsoFields, StoredRecord } from './upload.ts'
 
 export type { SandboxOptions } from './options.ts'
 
-/** A running pair of token server and storage node, in memory. */
+/** A running token server and storage node, in memory. */
 export interface Sandbox {
   /** Without a path. */
   readonly tokenServerUrl: string
@@ -21,30 +21,30 @@ export interface Sandbox {
   readonly storageUrl: string
   /** Settings that may be changed at any time. */
   readonly switches: Switches
-  /** The sandbox's time in milliseconds: the clock's, and what `write`, `remove` and `seed` moved it on. */
+  /** The sandbox's time in milliseconds: the clock's, plus what `write`, `remove` and `seed` advanced it by. */
   nowMs(): number
-  /** Makes an identity. A second one of the same name is the same account with other keys. */
+  /** Creates an identity. A second one with the same name is the same account with other keys. */
   addUser(name: string, options?: UserOptions): SandboxUser
-  /** What a collection holds, without what has expired, in the order of ids. */
+  /** The unexpired records of a collection, ordered by id. */
   records(user: SandboxUser, collection: string): StoredRecord[]
-  /** Uploads as another device would; returns the timestamp in milliseconds. Time moves on, so nothing conflicts. */
+  /** Uploads like another device; returns the timestamp in milliseconds. Advances the time, so nothing conflicts. */
   write(user: SandboxUser, collection: string, records: readonly WrittenRecord[]): number
-  /** Deletes records, or without ids the collection, as another device would; returns the timestamp in milliseconds. */
+  /** Deletes records, or the collection if there are no ids, like another device; returns the timestamp in milliseconds. */
   remove(user: SandboxUser, collection: string, ids?: readonly string[]): number
-  /** Adds so many made-up records at once. */
+  /** Adds `count` generated records at once. */
   seed(user: SandboxUser, collection: string, count: number, options?: SeedOptions): void
-  /** Adds records with chosen timestamps, which must be multiples of 10 ms, and ids that aren't stored yet. */
+  /** Adds records with the given timestamps, which must be multiples of 10 ms, and ids that aren't stored yet. */
   load(user: SandboxUser, collection: string, records: Iterable<TimedRecord>): void
-  /** Moves the account elsewhere: it gets another uid and an empty store, and the tokens it has are void. */
+  /** Moves the account to another uid with an empty store; its tokens become invalid. */
   reassign(user: SandboxUser): void
   stop(): Promise<void>
 }
 
-/** What made-up records are like. */
+/** Properties of generated records. */
 interface SeedOptions {
   /** Size of each payload. @default 400 */
   payloadBytes?: number
-  /** How many neighbours share a timestamp, as the records of one upload do. @default 1 */
+  /** How many consecutive records share a timestamp, like the records of one upload. @default 1 */
   recordsPerTimestamp?: number
 }
 
@@ -55,7 +55,7 @@ export interface WrittenRecord extends BsoFields {
 
 const firstUid = 101
 
-/** Starts token server and storage node on loopback, with nothing in them. */
+/** Starts an empty token server and storage node on loopback. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const { hostname = '127.0.0.1', quirks = postgres, tokenPort, storagePort, onRequest } = options
   const { secret = randomBytes(32).toString('base64url') } = options
@@ -86,7 +86,7 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   const storageUrl = `http://${hostname}:${storageServer.port}`
   switches.nodeUrl ||= storageUrl
 
-  // The first moment at which a write to the collection is possible.
+  // The earliest timestamp that a write to the collection can get.
   function nextTimestamp(uid: number, collection: string): number {
     clock.moveTo(storage.collectionTimestamp(uid, collection) + quantumMs)
     return clock.timestamp()
@@ -145,11 +145,11 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
   }
 }
 
-const smallestPayloadBytes = 160
+const minPayloadBytes = 160
 
 /**
- * Made-up records that look encrypted but aren't. The records of an empty collection have the same ids each time. Their
- * timestamps are 10 ms apart, begin at `earliest` or later, and end at `now` if there is room.
+ * Generates records that look encrypted but aren't. The ids for an empty collection are the same each time. Timestamps
+ * are 10 ms apart, begin at `earliest` or later, and end at `now` if there is room.
  */
 function* seedRecords(
   count: number,
@@ -158,7 +158,7 @@ function* seedRecords(
 ): Generator<TimedRecord> {
   const groups = Math.ceil(count / recordsPerTimestamp)
   const first = Math.max(earliest, now - groups * quantumMs)
-  const noise = createNoise(Math.max(payloadBytes, smallestPayloadBytes))
+  const noise = createNoise(Math.max(payloadBytes, minPayloadBytes))
   for (let index = 0; index < count; index += 1) {
     const digest = createHash('sha256').update(`${earliest} ${index}`).digest()
     yield {
@@ -178,7 +178,7 @@ function fakePayload(digest: Buffer, noise: string, payloadBytes: number): strin
   return `{"ciphertext":"${noise.slice(start, start + room)}","IV":"${iv}","hmac":"${digest.toString('hex')}"}`
 }
 
-// One long text that every ciphertext is a piece of, since making each anew would take most of the time.
+// One long text that every ciphertext is cut from, because generating each one would take most of the time.
 function createNoise(length: number): string {
   let text = ''
   for (let index = 0; text.length < length + 1000; index += 1) {

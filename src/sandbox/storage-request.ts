@@ -13,13 +13,13 @@ import {
   type Upload,
 } from './upload.ts'
 
-/** A request of the storage, read as far as that goes without looking at what is stored. */
+/** A storage request, parsed and validated without reading stored data. */
 export interface StorageRequest {
   method: string
   route: Route
-  /** Empty for requests that name no collection. */
+  /** Empty if the request names no collection. */
   collection: string
-  /** Empty for requests that name no record. */
+  /** Empty if the request names no record. */
   id: string
   /** The limits in force for the collection. */
   limits: Limits
@@ -33,12 +33,12 @@ export interface StorageRequest {
   upload: Upload
 }
 
-/** How the records of a page are put together. */
+/** The format of a page of records. */
 export type ListFormat = 'json' | 'newlines'
 
 /**
- * Reads a request and refuses everything that can be refused without looking at what is stored, in the order in which
- * the server looks: route, signature, headers, query, body. Throws Refusal.
+ * Parses a request and makes every check that needs no stored data, in the real server's order: route, signature,
+ * headers, query, body. Throws Refusal.
  */
 export async function readRequest(
   { switches, quirks, ...rest }: HawkParts & { switches: Switches },
@@ -80,7 +80,7 @@ export async function readRequest(
   }
 }
 
-// The known media range of the highest quality decides. A header that can't be parsed is ignored.
+// Uses the known media range with the highest quality. Ignores a header that can't be parsed.
 function readFormat(headers: Headers): ListFormat {
   const ranges = (headers.get('Accept') ?? '*/*').split(',').map((text) => {
     const [type = '', ...parameters] = text.split(';').map((part) => part.trim().toLowerCase())
@@ -94,7 +94,7 @@ function readFormat(headers: Headers): ListFormat {
   return best.type === 'application/newlines' ? 'newlines' : 'json'
 }
 
-/** What a path of the storage names. */
+/** The resource that a storage path names. */
 export type Route =
   | { kind: 'info'; uid: number; page: InfoPage }
   | { kind: 'store'; uid: number }
@@ -114,8 +114,8 @@ const methods: Record<Route['kind'], readonly string[]> = {
 }
 
 /**
- * Finds what method and path name; see Sync 1.5 API, "API Instructions". Throws a 404 for an unknown path, which
- * includes ids and names of the wrong form, and a 405 for a method that the path doesn't have. GET doesn't imply HEAD.
+ * Finds the route of a method and path; see Sync 1.5 API, "API Instructions". Throws 404 for an unknown path, including
+ * invalid ids and names, and 405 for a method that the path doesn't support. GET doesn't imply HEAD.
  */
 function matchRoute(method: string, path: string): Route {
   const route = readRoute(path)
@@ -146,7 +146,7 @@ function readRoute(path: string): Route | null {
 
 function decode(segment: string): string | null {
   try {
-    // A percent sign that begins no escape stands for itself.
+    // A percent sign that starts no escape is literal.
     return decodeURIComponent(segment.replaceAll(/%(?![0-9a-fA-F]{2})/g, '%25'))
   } catch {
     return null
@@ -159,10 +159,10 @@ interface Precondition {
   unmodifiedSince: number | null
 }
 
-/** Always holds. */
+/** A precondition that always holds. */
 const noPrecondition: Precondition = { modifiedSince: null, unmodifiedSince: null }
 
-/** Reads the X-If headers; throws 400 when both are there or one isn't a timestamp. */
+/** Parses the X-If headers; throws 400 if both are present or one isn't a timestamp. */
 function readPrecondition(headers: Headers): Precondition {
   const modifiedSince = readHeader(headers, 'X-If-Modified-Since')
   const unmodifiedSince = readHeader(headers, 'X-If-Unmodified-Since')
@@ -171,8 +171,8 @@ function readPrecondition(headers: Headers): Precondition {
 }
 
 /**
- * The answer when the precondition fails, else null. A missing resource has the timestamp 0, so nothing fails on it
- * but X-If-Modified-Since, which is looked at for writes, too; see Sync 1.5 API, "X-If-Unmodified-Since".
+ * The response if the precondition fails, else null. A missing resource has the timestamp 0, so only X-If-Modified-Since,
+ * which applies to writes too, can fail on it; see Sync 1.5 API, "X-If-Unmodified-Since".
  */
 export function failedPrecondition(
   { modifiedSince, unmodifiedSince }: Precondition,
@@ -195,17 +195,17 @@ function readHeader(headers: Headers, name: string): number | null {
   return timestamp
 }
 
-/** Orders a list may be asked for in. */
+/** The sort orders of a list. */
 export type Sort = 'newest' | 'oldest' | 'index' | 'none'
 
-/** Where a page begins: after `skip` records, counted from the beginning or from the records of one timestamp. */
+/** Where a page begins: after `skip` records, counted from the start of the list or from a timestamp. */
 export interface Offset {
-  /** Milliseconds; null when counted from the beginning. */
+  /** Milliseconds; null if counted from the start. */
   from: number | null
   skip: number
 }
 
-/** The query of a collection, timestamps in milliseconds; null where a parameter wasn't given. */
+/** The query of a list, with timestamps in milliseconds; null for absent parameters. */
 export interface ListQuery {
   ids: readonly string[] | null
   newer: number | null
@@ -220,7 +220,7 @@ const maxIds = 100
 const maxLimit = 4_294_967_295
 const known = new Set(['ids', 'newer', 'older', 'full', 'limit', 'offset', 'sort'])
 
-/** Reads the query; throws 400 for what the storage doesn't accept. See Sync 1.5 API, "GET /storage/<collection>". */
+/** Parses the query; throws 400 for values that the storage rejects. See Sync 1.5 API, "GET /storage/<collection>". */
 function readListQuery(text: string, isPython: boolean): ListQuery {
   const found = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(text)) {
@@ -242,7 +242,7 @@ function readListQuery(text: string, isPython: boolean): ListQuery {
     query.sort !== 'index' &&
     (query.newer !== null ? from < query.newer : query.older !== null && from > query.older)
   if (isOutside) throw new Refusal(400)
-  // An empty list of ids counts as none given, so that DELETE ?ids= deletes the whole collection.
+  // Treats an empty list of ids as absent, so DELETE ?ids= deletes the whole collection.
   return query.ids?.length === 0 ? { ...query, ids: null } : query
 }
 
@@ -267,7 +267,7 @@ function readLimit(value: string): number | null {
 }
 
 function readOffset(value: string): Offset | null {
-  // What follows a second colon is not looked at.
+  // Ignores everything after a second colon.
   const [, from, skip] =
     /^(?:(\d{1,15}):)?(\d{1,15})$/.exec(value) ?? /^(\d{1,15}):(\d{1,15}):/.exec(value) ?? []
   if (skip === undefined) return null
@@ -278,13 +278,13 @@ function readSort(value: string): Sort | null {
   return value === 'newest' || value === 'oldest' || value === 'index' || value === 'none' ? value : null
 }
 
-/** What the query of a POST says about batches. */
+/** The batch parameters of a POST. */
 type BatchRequest =
   { kind: 'none' } | { kind: 'start' } | { kind: 'append'; id: string } | { kind: 'commit'; id: string }
 
 /**
- * Reads `batch` and `commit`; throws 400 for a commit without a batch. A batch that is started and committed by the
- * same request is a plain upload. See Sync 1.5 API, "Example: Uploading a large batch of items".
+ * Parses `batch` and `commit`; throws 400 for a commit without a batch. A batch that one request starts and commits is a
+ * plain upload. See Sync 1.5 API, "Example: Uploading a large batch of items".
  */
 function readBatchRequest(query: string, batching: boolean): BatchRequest {
   const parameters = new URLSearchParams(query)

@@ -17,14 +17,14 @@ import { failedPrecondition, type Route, readRequest, type StorageRequest } from
 import type { Storage } from './storage.ts'
 import { formatSeconds } from './timestamps.ts'
 
-/** What the storage server works with. */
+/** What the storage server depends on. */
 interface StorageServerParts extends HawkParts {
   storage: Storage
   batches: Batches
   switches: Switches
 }
 
-/** Firefox for iOS before version 20, which crashes on some answers and is turned away. */
+/** Firefox for iOS before version 20, which crashes on some responses and is rejected. */
 function isRefused(agent: string): boolean {
   return /^Firefox-iOS-Sync\/(?:[1-9]|1\d)\.[.\d]+b/.test(agent) && /; iPhone OS [^)]+\) \(.*\)$/.test(agent)
 }
@@ -49,7 +49,7 @@ export function createStorageServer(
   }
 }
 
-// The Python server waits out one quantum by itself before it reports a conflict.
+// The Python server waits one quantum before it reports a conflict.
 async function transact(parts: StorageServerParts, request: StorageRequest): Promise<Reply> {
   try {
     return await attempt(parts, request)
@@ -68,7 +68,7 @@ async function attempt(parts: StorageServerParts, request: StorageRequest): Prom
   if (switches.onFirstWrite === null || !isFirstWrite) {
     return storage.transaction(() => perform(begin(parts, request)))
   }
-  // A collection that has never been written to has no row that its first writers could lock.
+  // A collection that was never written to has no row that its first writers could lock.
   const operation = begin(parts, request)
   await switches.onFirstWrite()
   if (quirks.kind === 'mysql' && !isNew()) throw new Refusal(500)
@@ -80,7 +80,7 @@ function begin(parts: StorageServerParts, request: StorageRequest): Operation {
   const { method, route, collection } = request
   const [nowMs, timestamp] = [clock.nowMs(), clock.timestamp()]
   const isWrite = method !== 'GET' && collection !== ''
-  // Timestamps of a collection strictly increase, so a second write within one quantum has to be refused.
+  // A collection's timestamps strictly increase, so a second write within one quantum is refused.
   if (isWrite && storage.collectionTimestamp(route.uid, collection) >= timestamp) {
     throw new Refusal(503, 0, { 'Retry-After': '10' })
   }
@@ -129,7 +129,7 @@ function toReply({ quirks }: StorageServerParts, { status, code, headers }: Refu
   return { status, body: number === null ? null : String(number), headers }
 }
 
-// X-Weave-Timestamp is the time at which the request came, raised to X-Last-Modified where that is later.
+// X-Weave-Timestamp is the time of the request, or X-Last-Modified if that is later.
 function toResponse(
   { quirks }: StorageServerParts,
   startedAt: number,

@@ -3,7 +3,7 @@ import { Refusal } from './http.ts'
 import type { Quirks } from './options.ts'
 import type { Bso, StoredRecord } from './upload.ts'
 
-/** A record with the time it was written and that it expires, both in milliseconds, for bulk loading. */
+/** A record for bulk loading, with its timestamp and expiry in milliseconds. */
 export interface TimedRecord {
   id: string
   payload: string
@@ -12,7 +12,7 @@ export interface TimedRecord {
   expiry?: number | null
 }
 
-/** What one collection holds, expired records left out. */
+/** The size of one collection, without expired records. */
 interface CollectionUsage {
   collection: string
   count: number
@@ -23,17 +23,17 @@ interface Row {
   row: number
   id: string
   modified: number
-  /** The payload as JSON text, so that lists needn't quote it each time. */
+  /** The payload as JSON text, so that lists need not quote it each time. */
   quoted: string
   sortindex: number | null
   expiry: number
 }
 
-/** Later than any clock: the expiry of a record that has none. */
+/** The expiry of records that never expire: later than any clock. */
 const noExpiry = Number.MAX_SAFE_INTEGER
 
-// A row never changes: a write inserts a new one and removes the old one. While a list is being sent, removed rows are
-// only marked as gone, so that a slow reader gets the records as they were when it asked, without a copy of them.
+// Rows are immutable: a write inserts a new one and removes the old one. While a list is sent, removed rows are only
+// marked, so a slow reader gets the records as of its request without a copy.
 const schema = (collation: 'BINARY' | 'NOCASE') => `
   CREATE TABLE bso (
     row INTEGER PRIMARY KEY, uid INTEGER NOT NULL, collection TEXT COLLATE ${collation} NOT NULL, key TEXT NOT NULL, id TEXT NOT NULL,
@@ -48,7 +48,7 @@ const schema = (collation: 'BINARY' | 'NOCASE') => `
   CREATE TABLE tombstone (uid INTEGER PRIMARY KEY, modified INTEGER NOT NULL);
 `
 
-/** Every store of one sandbox. Times are milliseconds; a missing thing has the timestamp 0. */
+/** All stores of one sandbox. Times are milliseconds; missing records and collections have the timestamp 0. */
 export class Storage {
   readonly database = new Database(':memory:')
   readonly #quirks: Quirks
@@ -64,12 +64,12 @@ export class Storage {
     }
   }
 
-  /** Runs the work as one transaction: what it throws undoes all of it. */
+  /** Runs the work as one transaction, which an error rolls back. */
   transaction<T>(work: () => T): T {
     return this.database.transaction(work)()
   }
 
-  /** The newest collection's timestamp; a deleted collection still counts, except on the Python server. */
+  /** The latest timestamp of all collections; deleted collections still count, except on the Python server. */
   storeTimestamp(uid: number): number {
     const newest = `SELECT max(modified) AS modified FROM (
       SELECT modified FROM collection WHERE uid = ?1 UNION ALL SELECT modified FROM tombstone WHERE uid = ?1)`
@@ -80,7 +80,7 @@ export class Storage {
     return this.#timestamp('SELECT modified FROM collection WHERE uid = ? AND name = ?', uid, collection)
   }
 
-  /** What preconditions on a record are compared with; an expired one counts on some servers. */
+  /** The timestamp for preconditions on a record; on some servers, that of an expired one counts. */
   itemTimestamp(uid: number, collection: string, id: string, nowMs: number): number {
     const row = this.#find(uid, collection, id)
     return row === null || (row.expiry <= nowMs && !this.#quirks.expiredCounts) ? 0 : row.modified
@@ -99,22 +99,21 @@ export class Storage {
     return this.database.query<CollectionUsage, [number, number]>(sql).all(uid, nowMs)
   }
 
-  /** The record unless it has expired. */
+  /** The record; null if it is missing or expired. */
   get(uid: number, collection: string, id: string, nowMs: number): StoredRecord | null {
     const row = this.#find(uid, collection, id)
     return row === null || row.expiry <= nowMs ? null : toRecord(row)
   }
 
-  /** Every unexpired record of a collection by id, for tests to look at. */
+  /** All unexpired records of a collection, ordered by id; for tests. */
   all(uid: number, collection: string, nowMs: number): StoredRecord[] {
     const sql = 'SELECT * FROM bso WHERE uid = ? AND collection = ? AND gone = 0 AND expiry > ? ORDER BY id'
     return this.database.query<Row, [number, string, number]>(sql).all(uid, collection, nowMs).map(toRecord)
   }
 
   /**
-   * Creates the record or merges the given fields into it. Only payload and sortindex move its timestamp, unless it was
-   * staged. One that has expired keeps its expiry, and so stays hidden, unless a ttl is given: the servers only ever
-   * look at the row.
+   * Creates the record or merges the given fields into it. Only payload and sortindex change its timestamp, unless it was
+   * staged. Without a ttl, an expired record keeps its expiry and stays hidden, because the servers only update the row.
    */
   put(uid: number, collection: string, bso: Bso, timestamp: number, wasStaged = false): void {
     if (!this.#quirks.storable.test(bso.payload ?? '')) throw new Refusal(500)
@@ -130,7 +129,7 @@ export class Storage {
     })
   }
 
-  /** Adds a record that isn't there yet, leaving the collection's timestamp alone. */
+  /** Adds a new record without changing the collection's timestamp. */
   insert(uid: number, collection: string, { id, modified, payload, sortindex, expiry }: TimedRecord): void {
     const sql = `INSERT INTO bso (uid, collection, key, id, modified, sortindex, expiry, bytes, quoted)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -140,32 +139,32 @@ export class Storage {
       .run(uid, collection, key, id, modified, sortindex ?? null, expiry ?? noExpiry, bytes, quoted)
   }
 
-  /** Sets the collection's timestamp, creating the collection if need be. */
+  /** Sets the collection's timestamp; creates the collection if needed. */
   touch(uid: number, collection: string, timestamp: number): void {
     const sql = `INSERT INTO collection VALUES (?, ?, ?)
       ON CONFLICT (uid, name) DO UPDATE SET modified = excluded.modified`
     this.database.query(sql).run(uid, collection, timestamp)
   }
 
-  /** Removes records, expired ones too. */
+  /** Removes records, including expired ones. */
   deleteItems(uid: number, collection: string, ids: readonly string[]): void {
     for (const id of ids) {
       this.#remove('uid = ? AND collection = ? AND key = ? AND gone = 0', uid, collection, this.keyOf(id))
     }
   }
 
-  /** Forgets a collection and its timestamp. */
+  /** Removes a collection and its timestamp. */
   deleteCollection(uid: number, collection: string, timestamp: number): void {
     const existed = this.collectionTimestamp(uid, collection) > 0
     this.#remove('uid = ? AND collection = ? AND gone = 0', uid, collection)
     this.database.query('DELETE FROM collection WHERE uid = ? AND name = ?').run(uid, collection)
-    // The tombstone keeps the store's timestamp from going backwards.
+    // The tombstone prevents the store's timestamp from going back.
     if (existed && !this.#quirks.isPython) {
       this.database.query('INSERT OR REPLACE INTO tombstone VALUES (?, ?)').run(uid, timestamp)
     }
   }
 
-  /** Forgets everything of a user. */
+  /** Removes all data of a user. */
   deleteStore(uid: number): void {
     this.#remove('uid = ? AND gone = 0', uid)
     this.database.query('DELETE FROM collection WHERE uid = ?').run(uid)
@@ -184,7 +183,7 @@ export class Storage {
     }
   }
 
-  /** What identifies a record in the table. */
+  /** The key of a record in the table. */
   keyOf(id: string): string {
     return this.#quirks.foldsIds ? id.toLowerCase().replace(/ {1,64}$/, '') : id
   }

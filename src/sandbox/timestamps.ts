@@ -1,13 +1,13 @@
-/** The storage keeps time in steps of this many milliseconds. */
+/** The step of the storage's clock, in milliseconds. */
 export const quantumMs = 10
 
-/** The time of one sandbox, shared by both servers. */
+/** The clock of one sandbox, shared by both servers. */
 export interface SandboxClock {
   /** Milliseconds since the epoch. */
   nowMs(): number
-  /** The timestamp that a write at this moment gets: milliseconds, a multiple of 10. */
+  /** The timestamp of a write at this moment: milliseconds, a multiple of 10. */
   timestamp(): number
-  /** Makes it at least this late, for this sandbox only; from then on the time runs ahead of the given clock. */
+  /** Advances this sandbox's time to at least `ms`; from then on it is ahead of the wall clock. */
   moveTo(ms: number): void
 }
 
@@ -25,8 +25,8 @@ export function createClock(wallClock: () => number, roundsUp: boolean): Sandbox
 }
 
 /**
- * Milliseconds as the decimal seconds used on the wire, always with two digits; see Sync 1.5 API, "Timestamps".
- * Built from digits rather than by division, so that no value suffers from binary fractions.
+ * Formats milliseconds as decimal seconds with two decimals; see Sync 1.5 API, "Timestamps". Works on digits, because
+ * division would cause rounding errors.
  */
 export function formatSeconds(ms: number): string {
   const hundredths = String(Math.floor(ms / quantumMs)).padStart(3, '0')
@@ -34,8 +34,8 @@ export function formatSeconds(ms: number): string {
 }
 
 /**
- * Reads decimal seconds as the storage does: as a double, times 1000, cut to 10 ms. This is off by one step for some
- * small numbers such as 2.01; so is the real server. Null for what is not a number or negative.
+ * Parses decimal seconds like the real storage: as a double, times 1000, truncated to 10 ms. Like there, some small
+ * numbers such as 2.01 are off by one step. Null if negative or not a number.
  */
 export function parseSeconds(text: string): number | null {
   if (!/^[+-]?(\d+(?:\.\d*)?|\.\d+)([eE][+-]?\d+)?$/.test(text)) return null

@@ -13,7 +13,7 @@ import {
 import type { Quirks, Switches } from './options.ts'
 import type { SandboxClock } from './timestamps.ts'
 
-/** What the token server works with. */
+/** What the token server depends on. */
 interface TokenServerParts {
   accounts: Accounts
   tokens: Tokens
@@ -44,7 +44,7 @@ async function answer(parts: TokenServerParts, request: Request, target: Request
   if (route === null) return new Response(target.path.startsWith('/1.0/') ? null : '0', { status: 404 })
   if (request.method !== 'GET') return new Response(null, { status: 405, headers: { Allow: 'GET' } })
   const claimed = identify(parts, request.headers)
-  // The real server looks at application and version only after authentication.
+  // The real server checks application and version only after authentication.
   const [, application = '', version = ''] = route
   if (application !== 'sync') throw unsupported('application', 'Unsupported application')
   if (version !== '1.5') throw unsupported(version, 'Unsupported application version')
@@ -55,7 +55,7 @@ async function answer(parts: TokenServerParts, request: Request, target: Request
 async function findAccount({ accounts, switches }: TokenServerParts, claimed: Claimed): Promise<AccountRow> {
   const isNew = accounts.find(claimed.email) === undefined
   if (switches.onNewAccount === null || !isNew || !switches.newUsers) return accounts.resolve(claimed)
-  // The table has no unique key, so that every request that looked too early adds the account.
+  // The real table has no unique key, so each concurrent request adds the account.
   await switches.onNewAccount()
   return accounts.register(claimed)
 }
@@ -83,9 +83,9 @@ function identify(parts: TokenServerParts, headers: Headers): Claimed {
   return { ...verified, ...keyId }
 }
 
-function grant(parts: TokenServerParts, row: AccountRow, wanted: string | null): Response {
+function grant(parts: TokenServerParts, row: AccountRow, requested: string | null): Response {
   const { switches, clock, tokens, quirks } = parts
-  const duration = grantedDuration(wanted, switches.tokenDurationSeconds, quirks.isPython)
+  const duration = grantedDuration(requested, switches.tokenDurationSeconds, quirks.isPython)
   const nowSeconds = Math.floor(clock.nowMs() / 1000)
   const account = row.email.slice(0, row.email.indexOf('@'))
   const hashed = createHmac('sha256', parts.secret).update(account).digest('hex').slice(0, 32)
@@ -116,12 +116,12 @@ function grant(parts: TokenServerParts, row: AccountRow, wanted: string | null):
   })
 }
 
-// A client may shorten its token, never lengthen it; what can't be read is ignored.
-function grantedDuration(wanted: string | null, longest: number, isPython: boolean): number {
-  if (wanted === null || !/^\d{1,15}$/.test(wanted)) return longest
-  const seconds = Number(wanted)
-  const isShorter = isPython ? seconds > 0 && seconds < longest : seconds <= longest
-  return isShorter ? seconds : longest
+// A client may only shorten the lifetime of its token; invalid values are ignored.
+function grantedDuration(requested: string | null, maxSeconds: number, isPython: boolean): number {
+  if (requested === null || !/^\d{1,15}$/.test(requested)) return maxSeconds
+  const seconds = Number(requested)
+  const isShorter = isPython ? seconds > 0 && seconds < maxSeconds : seconds <= maxSeconds
+  return isShorter ? seconds : maxSeconds
 }
 
 function unsupported(name: string, description: string): TokenError {

@@ -2,27 +2,27 @@ import { code, Refusal } from './http.ts'
 import type { Limits, Quirks } from './options.ts'
 import { formatSeconds } from './timestamps.ts'
 
-const largestUint32 = 4_294_967_295
+const maxUint32 = 4_294_967_295
 
-/** The records of an upload, parted into those that may be stored and the reasons why others may not. */
+/** The records of an upload: the valid ones, and the reasons why others failed, by id. */
 export interface Upload {
   valid: Bso[]
   failed: Record<string, string>
 }
 
-/** The rules that bodies are read by. */
+/** The rules for reading a body. */
 interface UploadRules {
   collection: string
   limits: Limits
   quirks: Quirks
 }
 
-/** The media types that a body may have; `text/plain` is read as JSON. */
+/** The media types of a body; `text/plain` is read as JSON. */
 type BodyType = 'application/json' | 'text/plain' | 'application/newlines'
 
 /**
- * The type of a body; throws 415 for an unknown or, except on the Python server, a missing one. A PUT of `text/plain`
- * with a parameter is accepted here and then not recognised as JSON, which makes it a bad record.
+ * The type of a body; throws 415 if it is unknown or, except on the Python server, missing. The Rust servers accept
+ * `text/plain` with a parameter but don't recognize it as JSON, so such a PUT is an invalid record.
  */
 export function readBodyType(request: Request, quirks: Quirks): BodyType {
   const header = request.headers.get('Content-Type') ?? (quirks.isPython ? 'application/json' : '')
@@ -30,16 +30,16 @@ export function readBodyType(request: Request, quirks: Quirks): BodyType {
   if (type !== 'application/json' && type !== 'text/plain' && type !== 'application/newlines') {
     throw new Refusal(415)
   }
-  const isLost = type === 'application/newlines' || (type === 'text/plain' && parameters.length > 0)
-  if (request.method === 'PUT' && isLost && !quirks.isPython) throw new Refusal(400, code.invalidRecord)
+  const isUnreadable = type === 'application/newlines' || (type === 'text/plain' && parameters.length > 0)
+  if (request.method === 'PUT' && isUnreadable && !quirks.isPython) throw new Refusal(400, code.invalidRecord)
   return type
 }
 
-/** The body as text; throws 413 when it is longer than a request may be. */
-export async function readBody(request: Request, { max_request_bytes: most }: Limits): Promise<string> {
-  if (Number(request.headers.get('Content-Length') ?? 0) > most) throw new Refusal(413, code.tooLarge)
+/** The body as text; throws 413 if it exceeds `max_request_bytes`, 400 if it is not UTF-8. */
+export async function readBody(request: Request, { max_request_bytes: max }: Limits): Promise<string> {
+  if (Number(request.headers.get('Content-Length') ?? 0) > max) throw new Refusal(413, code.tooLarge)
   const bytes = await request.arrayBuffer()
-  if (bytes.byteLength > most) throw new Refusal(413, code.tooLarge)
+  if (bytes.byteLength > max) throw new Refusal(413, code.tooLarge)
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
   } catch {
@@ -47,7 +47,7 @@ export async function readBody(request: Request, { max_request_bytes: most }: Li
   }
 }
 
-/** The body of a PUT; throws 400. Its id, if any, only has to look like one: the path names the record. */
+/** Parses the body of a PUT; throws 400. Its id may differ from the path, which names the record, but must be valid. */
 export function readItemBody(text: string, rules: UploadRules): BsoFields {
   if (hasRepeatedField(text)) throw invalid()
   const value = parseJson(text, rules.quirks)
@@ -58,7 +58,7 @@ export function readItemBody(text: string, rules: UploadRules): BsoFields {
   return fields
 }
 
-/** The body of a POST. Throws 400 when it isn't a list of identified objects; other faults concern one record only. */
+/** Parses the body of a POST. Throws 400 if it isn't a list of objects with ids; other errors affect single records. */
 export function readUpload(text: string, type: BodyType, rules: UploadRules): Upload {
   const values =
     type === 'application/newlines' ? parseLines(text, rules.quirks) : parseJson(text, rules.quirks)
@@ -86,19 +86,19 @@ export function readUpload(text: string, type: BodyType, rules: UploadRules): Up
   return upload
 }
 
-/** Checks the sizes that a client announces in X-Weave headers, those of batches on any upload; throws 400. */
+/** Checks the sizes in X-Weave headers, including those of batches, on every upload; throws 400. */
 export function checkAnnounced(headers: Headers, limits: Limits): void {
-  const announced: [name: string, most: number][] = [
+  const announced: [name: string, max: number][] = [
     ['X-Weave-Records', limits.max_post_records],
     ['X-Weave-Bytes', limits.max_post_bytes],
     ['X-Weave-Total-Records', limits.max_total_records],
     ['X-Weave-Total-Bytes', limits.max_total_bytes],
   ]
-  for (const [name, most] of announced) {
+  for (const [name, max] of announced) {
     const text = headers.get(name)
     if (text === null) continue
-    if (!/^\+?\d{1,10}$/.test(text) || Number(text) > largestUint32) throw new Refusal(400)
-    if (Number(text) > most) throw new Refusal(400, code.tooLarge)
+    if (!/^\+?\d{1,10}$/.test(text) || Number(text) > maxUint32) throw new Refusal(400)
+    if (Number(text) > max) throw new Refusal(400, code.tooLarge)
   }
 }
 
@@ -112,19 +112,19 @@ function parseJson(text: string, quirks: Quirks): unknown {
   }
 }
 
-// What is written as 1.0 or as -0 is no integer for the server.
+// The server does not accept 1.0 or -0 as an integer.
 function readNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
   if (typeof value !== 'number') return value
   return /^(0|-?[1-9]\d*)$/.test(context?.source ?? '') ? value : Number.NaN
 }
 
-// A name that is repeated refuses a PUT; in an upload of several records the last one counts.
+// A repeated name makes a PUT invalid; in an upload of several records, the last one applies.
 function hasRepeatedField(text: string): boolean {
   const names = text.match(/"(?:id|payload|sortindex|ttl)"\s*:/g) ?? []
   return new Set(names.map((name) => name.slice(0, name.lastIndexOf('"')))).size < names.length
 }
 
-// Half a surrogate pair can be written as an escape only. Escaped backslashes are skipped pairwise.
+// Half a surrogate pair can only occur as an escape. Skips escaped backslashes in pairs.
 function hasLoneSurrogate(text: string): boolean {
   if (!/\\u[dD][89a-fA-F]/.test(text)) return false
   const escapes = /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F]|\\./g
@@ -148,7 +148,7 @@ function invalid(): Refusal {
   return new Refusal(400, code.invalidRecord)
 }
 
-/** The fields of a record that a client may set; an absent one keeps its stored value. */
+/** The fields of a record that a client may set; absent fields keep their stored value. */
 export interface BsoFields {
   payload?: string
   sortindex?: number
@@ -156,30 +156,30 @@ export interface BsoFields {
   ttl?: number
 }
 
-/** A record on its way in. */
+/** An uploaded record. */
 export interface Bso extends BsoFields {
   id: string
 }
 
-/** A record as stored. */
+/** A stored record. */
 export interface StoredRecord {
   id: string
   /** Milliseconds, a multiple of 10. */
   modified: number
   payload: string
   sortindex: number | null
-  /** Milliseconds; null when it never expires. */
+  /** Milliseconds; null if it never expires. */
   expiry: number | null
 }
 
 /** Printable ASCII, 1 to 64 characters. */
 export const idPattern = /^[ -~]{1,64}$/
 
-const largestInteger = 999_999_999
-const pythonLongestTtlSeconds = 31_536_000
+const maxInteger = 999_999_999
+const pythonMaxTtlSeconds = 31_536_000
 const knownFields = new Set(['id', 'collection', 'modified', 'payload', 'sortindex', 'ttl'])
 
-/** The settable fields of a JSON object, or why they can't be set; see Sync 1.5 API, "Basic Storage Object". */
+/** The settable fields of a JSON object, or the reason why it is invalid; see Sync 1.5 API, "Basic Storage Object". */
 function readBsoFields(value: unknown, quirks: Quirks): BsoFields | string {
   if (!isObject(value)) return 'invalid json'
   const unknown = Object.keys(value).find((name) => !knownFields.has(name))
@@ -194,14 +194,14 @@ function readBsoFields(value: unknown, quirks: Quirks): BsoFields | string {
     const index =
       quirks.isPython && typeof sortindex === 'string' ? Number(sortindex || Number.NaN) : sortindex
     if (!isInteger(index)) return 'invalid json'
-    if (Math.abs(index) > largestInteger) return 'invalid bso: sortindex'
+    if (Math.abs(index) > maxInteger) return 'invalid bso: sortindex'
     fields.sortindex = index
   }
   if (isGiven(ttl)) {
     if (!isInteger(ttl) || ttl < 0) return 'invalid json'
-    if (ttl > largestInteger && !quirks.isPython) return 'invalid bso: ttl'
-    // The Python server has no use for lives of more than a year and keeps silent about it.
-    if (!quirks.isPython || ttl <= pythonLongestTtlSeconds) fields.ttl = ttl
+    if (ttl > maxInteger && !quirks.isPython) return 'invalid bso: ttl'
+    // The Python server silently ignores a ttl of more than a year.
+    if (!quirks.isPython || ttl <= pythonMaxTtlSeconds) fields.ttl = ttl
   }
   return fields
 }
@@ -212,14 +212,14 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * True for a payload encrypted with an initialisation vector of zeros, which a broken client once uploaded into the
- * crypto collection, locking its user out.
+ * True for a payload encrypted with an initialization vector of zeros: a broken client once uploaded such payloads to the
+ * crypto collection, which locked users out.
  */
 function hasZeroIv(payload: string): boolean {
   return /IV":\s*"AAAAAAAAAAAAAAAAAAAAAA=="/.test(payload)
 }
 
-/** A record as JSON. The expiry isn't told, and neither is a sortindex that was never set. */
+/** Formats a record as JSON, without its expiry, and without a sortindex that was never set. */
 export function formatRecord(
   { id, modified, sortindex }: Pick<StoredRecord, 'id' | 'modified' | 'sortindex'>,
   quotedPayload: string,
@@ -228,7 +228,7 @@ export function formatRecord(
   return `{"id":${JSON.stringify(id)},"modified":${formatSeconds(modified)},"payload":${quotedPayload}${index}}`
 }
 
-/** The size that limits and quotas count: bytes in UTF-8. */
+/** The size that counts towards limits and quotas: UTF-8 bytes. */
 export function payloadBytes({ payload }: BsoFields): number {
   return payload === undefined ? 0 : Buffer.byteLength(payload)
 }
