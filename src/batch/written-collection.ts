@@ -148,7 +148,7 @@ export class WrittenCollection {
 
   /**
    * Checks whether a write in doubt was applied. If not, changes the collection, so that its condition fails should it arrive late. False
-   * if that fails or can't be told. A single write needs no undo and is left alone.
+   * if that fails or can't be determined. Skips a single write, which needs no undo.
    */
   async #resolveDoubt(): Promise<boolean> {
     const { storage, collection, state } = this

@@ -90,8 +90,8 @@ export type UpstreamFailure =
   /** Timed out; may have been applied. */
   | 'timeout'
   /**
-   * It answered 5xx or 429, or was not called because its circuit is open or it asked for a pause; `applied` says whether a write may have
-   * been applied.
+   * It answered 5xx or 429, or was not called because its circuit is open or a `Retry-After` still applies; `applied` says whether a write
+   * may have been applied.
    */
   | 'refused'
   /** The response does not follow the protocol. */
