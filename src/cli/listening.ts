@@ -118,7 +118,7 @@ export async function listenForMetrics({ settings, host }: ServiceContext, servi
         '/__metrics__': { GET: answer },
         [`${versionPrefix(settings)}/__metrics__`]: { GET: answer },
       },
-      fetch: () => new Response('There is nothing at this path\n', { status: 404 }),
+      fetch: () => new Response('Path not found\n', { status: 404 }),
       error: () => new Response('The metrics can not be read\n', { status: 500 }),
     })
   })

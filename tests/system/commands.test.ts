@@ -110,7 +110,7 @@ describe('the executable', () => {
     expect(JSON.parse(line)).toMatchObject({
       level: 'warning',
       reason: 'unreachable',
-      remedy: 'requests go on: look at service.cache_url, or set service.cache_backend = memory',
+      remedy: 'requests continue without the shared cache: check service.cache_url, or set service.cache_backend = memory',
     })
   })
 
