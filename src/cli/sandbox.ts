@@ -128,7 +128,9 @@ function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host
     // The default port is only a convenience, so any free one will do.
     const bridge = startAt(0)
     const { port: other } = new URL(bridge.url)
-    host.stderr.write(`Port ${defaultPort} is in use, so the bridge uses port ${other}. Use --port to choose one.\n`)
+    host.stderr.write(
+      `Port ${defaultPort} is in use, so the bridge uses port ${other}. Use --port to choose one.\n`,
+    )
     return bridge
   }
 }

@@ -76,7 +76,8 @@ export const openapi = declareService({
 
 export const metrics = declareService({
   ...about('metrics', 'getMetrics', 'Get the metrics'),
-  description: 'In the text format of Prometheus. No name, label or figure tells of users or their records.',
+  description:
+    'In the text format of Prometheus. Names, labels and values contain nothing about users or their records.',
   answers: { 200: answered('The metrics', 'text/plain') },
 })
 

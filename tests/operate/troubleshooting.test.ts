@@ -192,7 +192,10 @@ const cases: Record<string, () => Promise<string>> = {
     status: 200,
     body: '<html>',
   })),
-  '`upstream failed`, `The storage answered 500`': seenWhile('storage', () => ({ kind: 'status', status: 500 })),
+  '`upstream failed`, `The storage answered 500`': seenWhile('storage', () => ({
+    kind: 'status',
+    status: 500,
+  })),
   '`upstream failed`, `token server answered 429`': seenWhile('tokens', () => ({
     kind: 'status',
     status: 429,

@@ -110,7 +110,8 @@ describe('the executable', () => {
     expect(JSON.parse(line)).toMatchObject({
       level: 'warning',
       reason: 'unreachable',
-      remedy: 'requests continue without the shared cache: check service.cache_url, or set service.cache_backend = memory',
+      remedy:
+        'requests continue without the shared cache: check service.cache_url, or set service.cache_backend = memory',
     })
   })
 
@@ -149,7 +150,7 @@ describe('serve', () => {
   it.each([
     [{ host: '192.0.2.1' }, 'the address is not one of this machine: change service.host'],
     [{ host: 'nowhere.invalid' }, 'unknown host: change service.host'],
-    [{ port: '81' }, 'ports below 1024 are for root'],
+    [{ port: '81' }, 'ports below 1024 need root'],
   ])('tells what is wrong with %j', async (settings: Record<string, string>, problem) => {
     const cwd = makeFolder()
     chmodSync(cwd, 0o755)

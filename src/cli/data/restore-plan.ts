@@ -106,7 +106,8 @@ export class Translator {
         records.push({ collection: 'bookmarks', stored, clear, problem: null })
     }
     const found = foldersNamed(bookmarkTree(records), wanted)
-    if (found.length === 0) throw new ClientError(`There is no folder ${JSON.stringify(wanted)} in the backup`)
+    if (found.length === 0)
+      throw new ClientError(`There is no folder ${JSON.stringify(wanted)} in the backup`)
     if (found.length > 1) {
       const ids = found.map(({ record, path }) => `${record.stored.id} (in ${path})`).join(', ')
       throw new ClientError(
