@@ -1,14 +1,14 @@
 /**
- * The service as an Elysia app. How a request travels, and where to read on:
+ * The service as an Elysia app. The path of a request:
  *
- * 1. `load/permits.ts`         a request that is one too many is rejected before the framework sees it
- * 2. `routes/call.ts`         what no router looks at: host, origin, framing
- * 3. `routes/records.ts`, `batch.ts`, `service.ts`, `pages.ts`: read, ask, answer; `routes/unrouted.ts` what no route matched
- * 4. `protocol/records.ts` and its neighbours: the declarations: path, schemas, operation, answer
- * 5. `batch/`                  every write: many operations, one transaction
- * 6. `upstream/`               the storage and the token server behind it all
+ * 1. `load/permits.ts`: rejects a request above the limits, before the framework sees it
+ * 2. `routes/call.ts`: host, origin and framing
+ * 3. `routes/records.ts`, `batch.ts`, `service.ts`, `pages.ts`: the handlers; `routes/unrouted.ts`: requests without a route
+ * 4. `protocol/records.ts` and its neighbours: the declarations: path, schemas, operation, reply
+ * 5. `batch/`: every write, many operations in one transaction
+ * 6. `upstream/`: the storage and the token server
  *
- * Whatever comes back, a reply or something thrown, becomes a message in `send` below and nowhere else.
+ * `send` below turns every reply and every error into a response.
  */
 import { Elysia } from 'elysia'
 import { isLarge, toResponse } from './protocol/envelope.ts'
@@ -21,7 +21,7 @@ import { addBucketRoutes } from './routes/records.ts'
 import { addHealthRoutes, addServiceRoutes } from './routes/service.ts'
 import { answerUnrouted, rejectInvalid, routeOf } from './routes/unrouted.ts'
 
-/** Composes the routes into an app that is ready to listen. */
+/** Creates the app with all routes, ready to listen. */
 export function createApp(services: Services) {
   const { settings } = services
 
@@ -33,13 +33,13 @@ export function createApp(services: Services) {
     const stream = isLarge(reply.body) ? sendStream(reply.body, reply, call) : null
     if (stream === null) call.releaseMemory()
     const response = toResponse(reply, call, settings, services.load.backoffSeconds, stream)
-    // The rest of a body of unknown length could be taken for another request, and be answered.
+    // The rest of a body of unknown length could be parsed as another request.
     const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
     if (services.isStopping || isCutOff) response.headers.set('Connection', 'close')
     return response
   }
 
-  /** Sends a large answer, or a list, until its end or until it breaks off. */
+  /** Streams a large response or a list. */
   function sendStream(body: NonNullable<Reply['body']>, reply: Reply, call: Call) {
     return services.streams.send(body, call.request, ({ bytes, failure }) => {
       call.releaseMemory()
@@ -48,14 +48,14 @@ export function createApp(services: Services) {
     })
   }
 
-  /** Answers before the body of the request has come. */
+  /** Responds before the body of the request has arrived. */
   function sendEarly(reply: () => Reply, call: Call): Response | Promise<Response> {
-    // The server answers a malformed chunked body itself, and two responses would go out: its own has to be first.
+    // The server rejects a malformed chunked body itself. Yields first, or two responses would go out.
     if (call.headers['transfer-encoding'] === undefined) return send(reply(), call)
     return Bun.sleep(0).then(() => send(reply(), call))
   }
 
-  // A Host of less than four characters would confuse the framework's router if it took hosts to be standard ones.
+  // Without `standardHostname: false`, a Host shorter than four characters would confuse the framework's router.
   const bare = new Elysia({
     normalize: false,
     aot: true,
@@ -67,7 +67,7 @@ export function createApp(services: Services) {
     return isRelative(request) ? withHost(handle, settings.httpHost) : handle
   })
   const app = withCalls(bare, services)
-  // The one place for errors: foreseen or not, each is answered in the contract's form.
+  // All errors, expected or not, are answered here in the same form.
   app.onError(({ request, error, code, call = new Call(request, services) }) =>
     sendEarly(() => {
       try {
@@ -94,8 +94,8 @@ export function createApp(services: Services) {
   return app
 }
 
-// Without a Host, as HTTP/1.0 allows it, a URL is relative, and the framework's router would look for its path behind the second
-// slash. What the runtime has routed by itself has its parameters already.
+// Without a Host, as in HTTP/1.0, the URL is relative and the framework's router would misread its path. Requests that the runtime has
+// routed already have `params`.
 function isRelative(request: Request): boolean {
   return request.url.startsWith('/') && !('params' in request)
 }

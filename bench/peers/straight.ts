@@ -171,7 +171,7 @@ async function readStorage(
     if (headers.has('content-encoding') || (status >= 300 && status < 400)) throw unusable()
     node.failures = status >= 500 ? node.failures + 1 : 0
     const text = await response.text()
-    if (status === 404) throw new ServiceError(404, 110, 'There is no record of this id')
+    if (status === 404) throw new ServiceError(404, 110, 'Record not found')
     if (status !== 200) throw unusable()
     return { text, headers }
   } finally {

@@ -13,8 +13,8 @@ type Verdict = { ok: boolean; detail: string }
 export type Verdicts = Record<string, Verdict>
 
 /**
- * Shows the effective settings, and tries the token server, the cache and the address to listen on. 0 if all is well,
- * otherwise 2. The verdicts go to stderr, the settings after them to stdout. `trusting`: variables that add trusted certificates.
+ * Validates the settings and tests the token server, the cache and the address. 0 if all is well, else 2. Writes verdicts to stderr, then
+ * the settings to stdout. `trusting`: variables that add trusted certificates.
  */
 export async function check(
   path: string | null,
@@ -41,12 +41,12 @@ export async function check(
     if (!verdict.ok || !isQuiet) host.stderr.write(`${what}: ${verdict.detail}\n`)
   }
   if (loaded && isOffline && !isQuiet) host.stderr.write('the settings are valid\n')
-  // After the verdict, which fifty lines would push out of sight.
+  // After the verdicts, because fifty lines would scroll them out of sight.
   if (loaded && !isQuiet) host.stdout.write(`${maskedSettings(effective).join('\n')}\n`)
   return ok ? 0 : 2
 }
 
-/** Asks each service that this one depends on, and tries the address to listen on. */
+/** Tests the services that this one depends on, and the address to listen on. */
 export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   let redisError: string | null = null
   const { tokenServer, store } = connect(settings, host, {
@@ -55,12 +55,12 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
     redisTrouble: (trouble, code) => void (redisError = code ?? trouble),
   })
   const [refusal, isCacheWell, address] = await Promise.all([
-    askTokenServer(() => tokenServer.exchange(nobody)),
+    askTokenServer(() => tokenServer.exchange(unknownIdentity)),
     store === null || answersSoon(() => store.ping()),
     tryAddress(settings),
   ])
   await store?.close()
-  const silence = `no answer (${redisError ?? 'in time'}): see service.cache_url, or set service.cache_backend = memory`
+  const silence = `no response (${redisError ?? 'timed out'}): check service.cache_url, or set service.cache_backend = memory`
   return {
     'token server': { ok: refusal === null, detail: refusal ?? 'answers' },
     cache: { ok: isCacheWell, detail: isCacheWell ? 'answers' : silence },
@@ -68,13 +68,13 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   }
 }
 
-/** Null if it answers as a token server does, otherwise what is wrong. */
+/** Null if a token server answers, else the problem. */
 async function askTokenServer(ask: () => Promise<unknown>): Promise<string | null> {
   try {
     await ask()
     return null
   } catch (error) {
-    // Only a token server refuses credentials with errors of its protocol.
+    // Only a token server rejects credentials with errors of its protocol.
     if (error instanceof ServiceError && error.status === 401) return null
     if (!(error instanceof ServiceError || error instanceof UpstreamError)) throw error
     return error.message + (hints.find(([pattern]) => pattern.test(error.message))?.[1] ?? '')
@@ -82,18 +82,18 @@ async function askTokenServer(ask: () => Promise<unknown>): Promise<string | nul
 }
 
 const clientState = '0'.repeat(32)
-const nobody = createIdentity({ scheme: 'Bearer', assertion: 'sync-bridge-check', clientState })
+const unknownIdentity = createIdentity({ scheme: 'Bearer', assertion: 'sync-bridge-check', clientState })
 
-const authority = 'its certificate is of an unknown authority; name that in service.certificate_ca_bundle'
+const authority = 'its certificate is from an unknown authority; add that to service.certificate_ca_bundle'
 const hints: [RegExp, string][] = [
   [/SELF_SIGNED|UNABLE_TO_|_ISSUER/, `: ${authority}`],
   [/ALTNAME|HOSTNAME_MISMATCH/, ': its certificate is for another host'],
   [/CERT_HAS_EXPIRED/, ': its certificate has expired'],
-  [/ECONNREFUSED/, ': nothing listens there; see service.token_server_url'],
-  [/ENOTFOUND|EAI_|DNS_/, ': the host is unknown; see service.token_server_url'],
+  [/ECONNREFUSED/, ': nothing listens there; check service.token_server_url'],
+  [/ENOTFOUND|EAI_|DNS_/, ': the host is unknown; check service.token_server_url'],
 ]
 
-// A running instance of this service does not keep its next process from starting.
+// A running instance of this service does not prevent the next process from starting.
 async function tryAddress(settings: Settings): Promise<Verdict> {
   const address = publicAddress(settings)
   try {
@@ -112,14 +112,14 @@ async function runningVersion(settings: Settings): Promise<string | null> {
   try {
     const url = `${originOf(settings.host, settings.port)}${versionPrefix(settings)}/__version__`
     const answer = await fetch(url, { signal: AbortSignal.timeout(1000) })
-    const told = (await answer.json()) as { name?: unknown; version?: unknown }
-    return told.name === 'sync-bridge' ? String(told.version) : null
+    const body = (await answer.json()) as { name?: unknown; version?: unknown }
+    return body.name === 'sync-bridge' ? String(body.version) : null
   } catch {
     return null
   }
 }
 
-// A store connects in the background, so the first ping may come too early.
+// The store connects in the background, so the first pings may fail.
 async function answersSoon(ping: () => Promise<boolean>): Promise<boolean> {
   for (let attempt = 0; attempt < 20; attempt++) {
     if (await ping()) return true

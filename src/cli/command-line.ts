@@ -58,8 +58,8 @@ export const commands = {
     usage: '--config FILE',
     summary: 'run the service in the foreground',
     options: { config },
-    details: `SIGTERM answers the requests in flight and exits 0. SIGHUP reads the settings again. SIGUSR2 starts this
-executable anew, which takes over the port.`,
+    details: `SIGTERM answers the requests in flight and exits 0. SIGHUP reloads the settings. SIGUSR2 starts a new
+process of this executable, which takes over the port.`,
   },
   sandbox: {
     usage: '[OPTIONS]',
@@ -84,7 +84,7 @@ executable anew, which takes over the port.`,
     summary: 'validate the settings, and try token server, cache and address',
     options: {
       config,
-      offline: { meaning: 'validate the settings and ask nobody' },
+      offline: { meaning: 'only validate the settings, without any connection' },
       json: { meaning: 'print one JSON object, for programs' },
       quiet: { meaning: 'print only what is wrong' },
     },
@@ -137,7 +137,7 @@ them in a file that only you can read.`,
     options: {
       account,
       json: { meaning: 'print one JSON object a line, for programs' },
-      deleted: { meaning: 'only the deletions that other devices are told of' },
+      deleted: { meaning: 'only deletions, which other devices still have to apply' },
     },
     words: [{ name: 'COLLECTION', isOptional: true }],
     details: ownBridge.trimStart(),

@@ -1,14 +1,14 @@
 import { descriptions } from './command-line.ts'
 
-/** The shells that `completion` knows. */
+/** The supported shells. */
 export type Shell = 'bash' | 'zsh' | 'fish'
 
-/** Something to type with its meaning, and what has to follow it, if anything has. */
+/** A word to complete, its meaning, and its value if it needs one. */
 type Word = [word: string, meaning: string, value?: string]
 
 const names = descriptions.map(([name, { summary }]): Word => [name, summary])
 
-/** The words that may follow each command, and those that may follow the program's name, where there is no command yet. */
+/** The words that may follow each command; '' is the program itself. */
 const words: [command: string, words: Word[]][] = [
   ['', [...names, ['help', 'show the options of a command'], ['version', 'show the version']]],
   ['help', names],
@@ -21,14 +21,14 @@ const words: [command: string, words: Word[]][] = [
   }),
 ]
 
-/** The options that a file follows. */
+/** Options with a file as their value. */
 const fileOptions = new Set(
   descriptions.flatMap(([, { options }]) =>
     Object.entries(options).flatMap(([option, { value }]) => (value === 'FILE' ? [`--${option}`] : [])),
   ),
 )
 
-/** A script that makes a shell complete commands, their options, files and what else can be known. */
+/** A script that completes commands, options, files and choices. */
 export function completionScript(shell: Shell): string {
   return { bash: bashScript, zsh: zshScript, fish: fishScript }[shell]()
 }
@@ -52,7 +52,7 @@ complete -o default -F _sync_bridge sync-bridge
 `
 }
 
-// The meanings have no quotes of their own.
+// The meanings contain no quotes.
 function zshScript(): string {
   const cases = words.map(([command, known]) => {
     return `  '${command}') known=(${known.map(([word, meaning]) => `'${word}:${meaning}'`).join(' ')}) ;;`

@@ -2,8 +2,8 @@ import { quoteText } from '../observability/log.ts'
 import type { Host } from './host.ts'
 
 /**
- * Asks a running service whether it is alive, or with `isDeep` whether the services that it depends on are well: 0 if it
- * answers 200 in time, otherwise 1 and the reason on stderr. `address` is where the service is, with or without the path.
+ * Checks that a running service responds, or with `isDeep` that its upstream services do: 0 if it answers 200 in time, else 1 with the
+ * reason on stderr. `address`: the URL of the service, with or without the path.
  */
 export async function healthcheck(
   address: string,
@@ -24,7 +24,7 @@ export async function healthcheck(
   const failure = await fetch(url, { redirect: 'manual', keepalive: false, signal }).then(
     ({ status }) => (status === 200 ? null : `answered ${status}`),
     ({ name, code }: { name?: string; code?: unknown }) => {
-      if (name === 'TimeoutError') return `no answer in ${timeoutMs / 1000} s`
+      if (name === 'TimeoutError') return `no response within ${timeoutMs / 1000} s`
       return typeof code === 'string' ? code : 'no connection'
     },
   )

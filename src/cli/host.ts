@@ -4,23 +4,23 @@ import { outputTo, type Output } from './output.ts'
 import { realProcesses, type Processes } from './processes.ts'
 import type { BridgeHost } from '../service/services.ts'
 
-/** The operating system as a command sees it, so that tests can replace it. */
+/** The operating system, as commands use it; tests replace it. */
 export interface Host extends BridgeHost {
   stdout: Output
   stderr: Output
   environment: Record<string, string | undefined>
-  /** The text of a file, at most 4 MiB; throws an error with the `code` of the operating system. */
+  /** Reads a file of at most 4 MiB; throws an error with the `code` of the operating system. */
   readFile(path: string): string
-  /** Whether users other than the file's owner and group may read it. */
+  /** Whether other users than the file's owner and group may read it. */
   isPublic(path: string): boolean
-  /** File name of this executable; of the runtime when it runs from source. */
+  /** Path of this executable; of the runtime if run from source. */
   executablePath: string
   /** Whether this is the built executable. */
   standalone: boolean
   cwd: string
-  /** Calls the handler at every such signal too, which then no longer ends the process. */
+  /** Handles a signal, which then no longer ends the process. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): void
-  /** This process among others; absent in a test without processes. */
+  /** Related processes; absent in tests without processes. */
   processes?: Processes
 }
 
@@ -50,31 +50,31 @@ export function processHost() {
     heapBytes: lastKnown(() => process.memoryUsage().heapUsed),
     processes: realProcesses(),
   }
-  /** Resolves once everything written has left the process, or after that time. */
+  /** Resolves once everything written has left the process, or after the timeout. */
   const drain = async (timeoutMs: number) => {
     await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
   }
   return { ...host, drain }
 }
 
-/** The last figure that could be had: the runtime reads it from a file, and fails when the process may open no more. */
+/** The last known value: the runtime reads it from a file, which fails if the process has too many files open. */
 function lastKnown(read: () => number): () => number {
   let known = 0
   return () => {
     try {
       known = read()
     } catch {
-      // It changes little until another file can be opened.
+      // Keeps the last value until a file can be opened again.
     }
     return known
   }
 }
 
 const maxFileBytes = 4 * 1024 * 1024
-// For a read of 4 MB at once Linux has no memory to answer from /proc/sys.
+// Linux refuses to read /proc/sys into a 4 MB buffer at once.
 const readBytes = 65_536
 
-// Read into a buffer of that size, so that a device or a pipe without an end can't fill the memory.
+// Reads into a buffer of fixed size, so that an endless device or pipe can't fill the memory.
 function readFile(path: string): string {
   const file = openSync(path, 'r')
   try {

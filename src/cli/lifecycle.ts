@@ -3,12 +3,12 @@ import { createNotifier, takeoverRisk } from './linux.ts'
 import { createChanges, type RunningService, type ServiceContext } from './reload.ts'
 import type { StopOrders } from './signals.ts'
 
-/** Within this time most clients with open connections ask again, and are told to close them. */
+/** Most clients with open connections send another request within this time and are asked to close them. */
 const minTakeoverDelayMs = 1000
 
 /**
- * Runs a service that listens until a signal ends it or a successor has taken over; reports to the service manager and
- * the log. Returns the exit code.
+ * Runs a listening service until a signal stops it or a successor has taken over; notifies the service manager and the log. Returns the
+ * exit code.
  */
 export async function runUntilStopped(
   context: ServiceContext,
@@ -31,7 +31,7 @@ export async function runUntilStopped(
   const risk = (settings.reusePort || host.environment.NOTIFY_SOCKET) && takeoverRisk(host.readFile)
   if (risk) log.warning('taking over can reset connections', { reason: risk })
   const predecessor = host.processes?.predecessor
-  // The service manager listens to the predecessor until the predecessor has named this process.
+  // The service manager only accepts messages of the predecessor, until that has named this process.
   if (predecessor) {
     predecessor.send({ kind: 'listening', pid: process.pid })
     predecessor.leave()
@@ -41,7 +41,7 @@ export async function runUntilStopped(
   const delayMs = await Promise.race([orders.stop, changes.takenOver.then(() => takeoverDelayMs)])
   changes.cancel()
   notifier.stopping()
-  // Stops at once, so that the process that takes over is the one that is asked.
+  // Stops at once, so that the successor serves the metrics.
   void metrics?.stop()
   log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
   const code = await Promise.race([service.stop(delayMs).then(() => 0), orders.abort])

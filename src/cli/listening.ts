@@ -8,18 +8,18 @@ import type { RunningService, ServiceContext } from './reload.ts'
 interface ListeningAddress {
   hostname: string
   port: number
-  /** Where it can be changed. */
+  /** The setting to change it. */
   setting: string
-  /** What cannot be done without it. */
+  /** What the address is needed for. */
   purpose: string
 }
 
-/** The address that clients ask. */
+/** The address for clients. */
 export function publicAddress({ host: hostname, port }: Settings): ListeningAddress {
   return { hostname, port, setting: 'service.host or service.port', purpose: `listen on ${hostname}:${port}` }
 }
 
-/** What `listen` returns; null when the address can't be used, which stderr tells then. */
+/** Returns what `listen` returns; null if the address can't be used, with an error on stderr. */
 export async function listenAt<T>(
   address: ListeningAddress,
   { stderr }: Host,
@@ -35,7 +35,7 @@ export async function listenAt<T>(
   }
 }
 
-/** Throws when anybody listens at the address, or it can't be listened on. Returns the port: for port 0 a free one. */
+/** Throws if the address is in use or can't be used. Returns the port; for port 0 a free one. */
 export function requireFree({ hostname, port }: ListeningAddress): number {
   const listener = Bun.listen({ hostname, port, socket: { data() {} } })
   listener.stop(true)
@@ -47,7 +47,7 @@ export function originOf(hostname: string, port: number): string {
   return new URL(`http://${hostname.includes(':') ? `[${hostname}]` : hostname}:${port}`).origin
 }
 
-/** Where the pages are that the settings of a service switch on, under its public address if it has one. */
+/** The URLs of enabled pages, under the public address if there is one. */
 export function pageUrls(settings: Settings, listeningUrl: string) {
   const { httpHost, httpScheme, docsEnabled, explorerEnabled, metricsEnabled, metricsListen } = settings
   const origin = httpHost === null ? listeningUrl : `${httpScheme ?? 'http'}://${httpHost}`
@@ -62,32 +62,32 @@ export function pageUrls(settings: Settings, listeningUrl: string) {
 }
 
 /**
- * Whether another process may listen at the same addresses. Sockets share a port silently, and an instance started by mistake
- * would get half of the connections, so elsewhere the address has to be free.
+ * Whether another process may listen at the same addresses. Otherwise the address must be free, because sockets share a port silently and
+ * an instance started by mistake would get half of the connections.
  */
 export function sharesAddresses({ reusePort }: Settings, { processes }: Host): boolean {
   return reusePort || Boolean(processes?.predecessor)
 }
 
-/** Why an address can't be listened on, with the remedy; null for an error that is not about the address. */
+/** Describes why an address can't be used, with the remedy; null for an unrelated error. */
 export async function describeAddressError(
   error: unknown,
   { hostname, port, setting }: ListeningAddress,
 ): Promise<string | null> {
   const { code, message } = error as { code?: unknown; message?: unknown }
   if (typeof code !== 'string' && !String(message).startsWith('Failed to listen')) return null
-  // For an unknown host name the runtime repeats whatever error came before.
+  // For an unknown host name, the runtime repeats an earlier error.
   const addresses = await Bun.dns.lookup(hostname).catch(() => [])
-  if (addresses.length === 0) return `the host is unknown: change ${setting}`
+  if (addresses.length === 0) return `unknown host: change ${setting}`
   const sysctl = `net.ipv4.ip_unprivileged_port_start=${port}`
   const denied =
     port > 0 && port < 1024
-      ? `ports below 1024 are for root: change ${setting}, or set the sysctl ${sysctl}`
+      ? `ports below 1024 need root: change ${setting}, or set the sysctl ${sysctl}`
       : 'the operating system does not allow it'
   const reasons: Record<string, string> = {
     EADDRINUSE: `the port is in use: change ${setting}, or stop the program that uses it`,
     EADDRNOTAVAIL: `the address is not one of this machine: change ${setting}`,
-    EINVAL: `that is no address to listen on: change ${setting}`,
+    EINVAL: `invalid address: change ${setting}`,
     EACCES: denied,
     EPERM: denied,
   }
@@ -95,8 +95,8 @@ export async function describeAddressError(
 }
 
 /**
- * Serves `/__metrics__` at `service.metrics_listen` and nothing else; null when that is not set. `failed` when the address can not
- * be used; stderr tells it then.
+ * Serves only `/__metrics__` at `service.metrics_listen`; null if that is not set. `failed` if the address can't be used, with an error on
+ * stderr.
  */
 export async function listenForMetrics({ settings, host }: ServiceContext, service: RunningService) {
   const { metricsListen, metricsEnabled, reusePort } = settings
@@ -113,13 +113,13 @@ export async function listenForMetrics({ settings, host }: ServiceContext, servi
       port,
       reusePort: reusePort || host.processes?.canSharePorts === true,
       development: false,
-      // The second path is the one at the public port.
+      // The second path is the same as on the public port.
       routes: {
         '/__metrics__': { GET: answer },
         [`${versionPrefix(settings)}/__metrics__`]: { GET: answer },
       },
-      fetch: () => new Response('There is nothing at this path\n', { status: 404 }),
-      error: () => new Response('The metrics can not be read\n', { status: 500 }),
+      fetch: () => new Response('Path not found\n', { status: 404 }),
+      error: () => new Response('Cannot read the metrics\n', { status: 500 }),
     })
   })
   return server ?? 'failed'

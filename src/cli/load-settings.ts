@@ -5,8 +5,8 @@ import type { SettingsProblem } from '../settings/sources.ts'
 import type { Host } from './host.ts'
 
 /**
- * Reads the settings from a file, or from the environment alone when it is null. `report` gets warnings line by line; so it does
- * problems, all of them, and then the answer is null.
+ * Reads the settings from a file, or only from the environment if `path` is null. Returns null if there are problems. `report` gets each
+ * warning and problem as a line.
  */
 export function loadSettings(
   path: string | null,
@@ -26,7 +26,7 @@ export function loadSettings(
     file = path === null ? null : { path, text: readFile(path) }
   } catch (cause) {
     const { code } = cause as { code?: unknown }
-    const group = `let the group of the service read it: chgrp sync-bridge ${path} && chmod 640 ${path}`
+    const group = `make it readable for the service: chgrp sync-bridge ${path} && chmod 640 ${path}`
     const remedy = code === 'EACCES' ? group : 'name the settings file with --config FILE'
     report(`${path}: cannot be read (${reasonOf(cause)}): ${remedy}`)
     return null
@@ -39,13 +39,13 @@ export function loadSettings(
   const maxFileDescriptors = processes?.maxFileDescriptors() ?? null
   const contradictions = findContradictions(settings, effective, { nowMs: host.now(), maxFileDescriptors })
   if (contradictions.problems.length > 0) return refuse(contradictions.problems)
-  // The supervisor has read the same settings and has warned already.
+  // The supervisor has reported the same warnings already.
   if (processes?.supervisor) return { settings, effective }
   const warnings = [...outcome.warnings, ...contradictions.warnings.map(renderProblem)]
   const holdsSecret = effective.some(({ secret, source }) => secret && source.startsWith(`${path}:`))
   if (path !== null && holdsSecret && host.isPublic(path))
     warnings.push(`${path}: contains a secret and can be read by every user: chmod o-r ${path}`)
-  const wider = 'adds to the certificates that are trusted: unset it, or set service.certificate_ca_bundle'
+  const wider = 'adds trusted certificates: unset it, or set service.certificate_ca_bundle'
   if (!settings.certificateCaBundle && settings.tokenServerUrl.startsWith('https:'))
     warnings.push(...trusting.map((name) => `environment: ${name} ${wider}`))
   for (const warning of warnings) report(`warning: ${warning}`)
@@ -53,9 +53,9 @@ export function loadSettings(
 }
 
 /**
- * Removes variables from the environment that would redirect, expose or weaken connections to upstream. Called before the
- * first connection. Returns the problems that stop the start, and the variables whose effect can't be undone: they add
- * trusted certificates where no bundle of our own is set.
+ * Removes variables from the environment that would redirect, expose or weaken upstream connections. Call it before the first connection.
+ * Returns problems that prevent a start, and variables with an effect that can't be undone: they add trusted certificates unless a bundle
+ * is set.
  */
 export function scrubEnvironment(environment: Record<string, string | undefined>) {
   const problems = refused
@@ -66,16 +66,16 @@ export function scrubEnvironment(environment: Record<string, string | undefined>
   return { problems, trusting: widened }
 }
 
-// Proxies would see users' credentials: only the settings decide where credentials go.
+// Proxies would see users' credentials, so only the settings decide where these go.
 const proxyVariables = ['HTTP_PROXY', 'HTTPS_PROXY', 'ALL_PROXY', 'NO_PROXY']
 const proxies = [...proxyVariables, ...proxyVariables.map((name) => name.toLowerCase())]
 
-/** The certificates in these files are trusted before our code begins. */
+/** The runtime trusts the certificates in these files before our code starts. */
 const trusting = ['NODE_EXTRA_CA_CERTS', 'SSL_CERT_FILE', 'SSL_CERT_DIR']
 
-/** Variables that the runtime has read before our code begins, or whose only purpose is harmful. */
+/** Variables that the runtime reads before our code starts, or that are only harmful. */
 const refused: [name: string, harmless: string[], reason: string][] = [
-  ['NODE_TLS_REJECT_UNAUTHORIZED', ['', '1'], 'switches the verification of TLS off'],
+  ['NODE_TLS_REJECT_UNAUTHORIZED', ['', '1'], 'disables the verification of TLS certificates'],
   ['SSLKEYLOGFILE', [''], 'writes the keys of TLS connections to a file'],
   ['BUN_CONFIG_VERBOSE_FETCH', ['', '0', 'false'], "prints requests with users' credentials"],
   ['BUN_INSPECT', [''], 'lets others run code in this process'],

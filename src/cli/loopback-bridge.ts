@@ -8,18 +8,21 @@ import type { Host } from './host.ts'
 /** A bridge for one person on this machine. */
 export interface LoopbackOptions {
   tokenServerUrl: string
-  /** 0: any that is free. */
+  /** 0: any free port. */
   port: number
-  /** Collections that may be written to. */
+  /** Writable collections. */
   writable: Set<string>
-  /** More settings, by the names that they have in the environment. */
+  /** Further settings, by their names in the environment. */
   environment: Record<string, string>
 }
 
-/** Collections that a person may write to. The keys, and what Firefox says of its collections, belong to Firefox. */
+/** Collections that a person may write to. The keys and the metadata belong to Firefox. */
 export const ownCollections: Set<string> = new Set(firefoxCollections).difference(new Set(['crypto', 'meta']))
 
-/** Starts a bridge on loopback that needs nothing else on this machine. Throws when the port is taken, and `ClientError` for a bad setting. */
+/**
+ * Starts a bridge on loopback that needs nothing else on this machine. Throws if the port is in use, and `ClientError` for an invalid
+ * setting.
+ */
 export function startLoopbackBridge(options: LoopbackOptions, host: Host): Bridge {
   const settings = loopbackSettings(options, host)
   return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)

@@ -2,18 +2,18 @@ import { fstatSync } from 'node:fs'
 import { createLog, type Log } from '../observability/log.ts'
 import type { Settings } from '../settings/settings.ts'
 
-/** A stream that a command writes to. Writing never throws and never blocks. */
+/** An output stream of a command. Writing never throws and never blocks. */
 export interface Output {
-  /** Resolves once the text has left the process, to null or to the error that kept it from leaving. */
+  /** Resolves once the text has left the process: to null, or the error. */
   write(text: string): Promise<Error | null>
   isTty: boolean
-  /** Whether the journal of systemd reads it. */
+  /** Whether the systemd journal reads it. */
   isJournal: boolean
 }
 
-/** The standard output or the standard error of this process. `drained` resolves once everything written has left it. */
+/** Wraps stdout or stderr. `drained` resolves once everything written has left the process. */
 export function outputTo(stream: NodeJS.WriteStream & { fd: number }) {
-  // Every write tells its own error; without a listener the first one would end the process.
+  // Each write reports its own error; without a listener, the first one would end the process.
   stream.on('error', () => {})
   const isJournal = isReadByJournal(stream.fd)
   const isForProblems = stream === process.stderr
@@ -30,7 +30,7 @@ export function outputTo(stream: NodeJS.WriteStream & { fd: number }) {
   }
 }
 
-// The variable alone is not enough: it stays set when an output is redirected away from the journal; see systemd.exec(5).
+// The variable alone is not enough, because it stays set after a redirection; see systemd.exec(5).
 function isReadByJournal(descriptor: number): boolean {
   const { JOURNAL_STREAM } = process.env
   if (!JOURNAL_STREAM) return false
@@ -38,7 +38,7 @@ function isReadByJournal(descriptor: number): boolean {
   return JOURNAL_STREAM === `${dev}:${ino}`
 }
 
-// Commands write warnings and problems to stderr, and nothing else.
+// Commands write only warnings and problems to stderr.
 function withPriorities(text: string): string {
   return text.replaceAll(/^.+$/gm, (line) => `<${line.startsWith('warning: ') ? 4 : 3}>${line}`)
 }
@@ -46,8 +46,8 @@ function withPriorities(text: string): string {
 export type OutputLog = ReturnType<typeof createOutputLog>
 
 /**
- * The log on an output; a reader that stalls or leaves never delays the service. `flush` resolves once all lines are out, or
- * after half a second; `dropped` tells how many were lost so far.
+ * The log on an output; a slow or closed reader never delays the service. `flush` resolves once all lines are written, or after half a
+ * second; `dropped` returns the number of lost lines.
  */
 export function createOutputLog(
   settings: Settings,
@@ -67,24 +67,23 @@ export function createOutputLog(
   return { log, flush: () => Promise.race([writer.flush(), Bun.sleep(500)]), dropped: writer.dropped }
 }
 
-// The most that a pipe takes in one piece, so that lines of several processes are never mixed; see pipe(7), PIPE_BUF.
+// The maximum of an atomic write to a pipe, so that lines of several processes never mix; see pipe(7), PIPE_BUF.
 const pieceBytes = 4096
 /** Bytes that may wait for a slow reader. */
 const maxQueuedBytes = 1024 * 1024
 
 /**
- * Writes lines to an output whose reader may be slow, stalled or gone, without ever blocking the caller. At most 1 MiB waits;
- * then the newest lines are dropped and counted. One text is in flight at a time, because what a stream has been given can be
- * neither counted nor taken back. `onRecovered` is called after lines were dropped, once the queue is empty, with their number. It
- * may write a line.
+ * Writes lines to an output without ever blocking the caller. Queues at most 1 MiB for a slow reader; then drops and counts the newest
+ * lines. Only one write is in flight, because data given to a stream can't be counted or taken back. After lines were dropped,
+ * `onRecovered` is called with their number once the queue is empty; it may write a line.
  */
 export function createLineWriter(output: Pick<Output, 'write'>, onRecovered: (dropped: number) => void) {
   const queue: string[] = []
-  /** Of the queue and of the text in flight. */
+  /** Of the queue and the write in flight. */
   let queuedBytes = 0
   let dropped = 0
   let reported = 0
-  /** Ends when nothing is left to write. */
+  /** Resolves when the queue is empty. */
   let writing: Promise<void> | null = null
 
   async function writeAll(): Promise<void> {
@@ -97,7 +96,7 @@ export function createLineWriter(output: Pick<Output, 'write'>, onRecovered: (dr
       queuedBytes -= Buffer.byteLength(text)
       if (error) dropped += lines.length
       else if (queue.length === 0 && dropped > reported) {
-        // The dropped lines came after the queued ones, so their number is reported after these.
+        // Dropped lines came after the queued ones, so their number is reported after these.
         const lost = dropped - reported
         reported = dropped
         onRecovered(lost)
@@ -107,7 +106,7 @@ export function createLineWriter(output: Pick<Output, 'write'>, onRecovered: (dr
   }
 
   return {
-    /** Appends a line, given without its line break. Never throws; a full queue drops the line. */
+    /** Appends a line, given without a line break. Never throws; drops the line if the queue is full. */
     write(line: string): void {
       const bytes = Buffer.byteLength(line) + 1
       if (queuedBytes + bytes > maxQueuedBytes) {
@@ -118,9 +117,9 @@ export function createLineWriter(output: Pick<Output, 'write'>, onRecovered: (dr
       queuedBytes += bytes
       writing ??= writeAll()
     },
-    /** Resolves once the queue is empty; never, if the reader has stopped: race it with a timer. */
+    /** Resolves once the queue is empty; never if the reader has stalled, so race it with a timer. */
     flush: async () => void (await writing),
-    /** Lines dropped so far, because the queue was full or could not be written. */
+    /** The number of dropped lines. */
     dropped: () => dropped,
   }
 }

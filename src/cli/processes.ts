@@ -3,19 +3,19 @@ import type { MetricFamily } from '../observability/metric-families.ts'
 
 export type Processes = ReturnType<typeof realProcesses>
 
-/** This process and those that it starts or was started by. */
+/** This process, its parent and its children. */
 export function realProcesses() {
   const role = process.send && process.env[roleMark]
-  // Removed, because processes that this one starts have roles of their own.
+  // Removed, because child processes have their own roles.
   delete process.env[roleMark]
   return {
-    /** The supervisor of this worker; null for a process without one. */
+    /** The supervisor of this worker; null if it is none. */
     supervisor: role === 'worker' ? parent : null,
-    /** The process that this one takes over from. */
+    /** The process that this one takes over from; null if none. */
     predecessor: role === 'successor' ? parent : null,
-    /** Whether the operating system spreads the connections of a port over all processes of a user that listen on it. */
+    /** Whether the operating system distributes the connections of a port over all listening processes of a user. */
     canSharePorts: process.platform === 'linux',
-    /** Whether another process can replace this one; a container ends with its first process. */
+    /** Whether another process can replace this one; false for the first process of a container, which ends with it. */
     isReplaceable: process.pid !== 1,
     startWorker,
     startSuccessor,
@@ -24,22 +24,22 @@ export function realProcesses() {
   }
 }
 
-/** Set in the environment of a process that this one starts, to the role of the new process. */
+/** Environment variable with the role of a child process. */
 const roleMark = 'SYNC_BRIDGE_ROLE'
 
-/** The messages of a supervisor to a worker. */
+/** Messages from the supervisor to a worker. */
 export type ToWorker =
-  /** Answer with a pong. */
+  /** Reply with a pong. */
   | { kind: 'ping' }
   | { kind: 'reload' }
-  /** Go on for `delayMs`, then answer the requests in flight, and end. */
+  /** Keep serving for `delayMs`, then stop gracefully. */
   | { kind: 'stop'; delayMs: number }
   | { kind: 'all-metrics'; families: MetricFamily[] }
 
-/** The messages of a worker to its supervisor. A successor says to its predecessor that it listens, and nothing else. */
+/** Messages from a worker to its supervisor. A successor only sends `listening` to its predecessor. */
 export type FromChild =
   | { kind: 'listening'; pid: number }
-  /** It is alive, and this is what it has counted. */
+  /** The reply to a ping, with the worker's metrics. */
   | { kind: 'pong'; families: MetricFamily[] }
   | { kind: 'ask-metrics' }
 
@@ -47,17 +47,17 @@ export type FromChild =
 export type Parent = typeof parent
 
 const parent = {
-  /** Does nothing when it is gone. */
+  /** No effect if the process has ended. */
   send(message: FromChild): void {
     if (process.connected) process.send?.(message)
   },
   onMessage: (handler: (message: ToWorker) => void): void => void process.on('message', handler),
   onLoss: (handler: () => void): void => void process.on('disconnect', handler),
-  /** Has nothing more to say. */
+  /** Closes the channel. */
   leave: (): void => void (process.connected && process.disconnect?.()),
 }
 
-/** Starts a worker; throws when that is impossible. */
+/** Starts a worker; throws if that fails. */
 function startWorker(environment: Environment, take: (message: FromChild) => void): Bun.Subprocess {
   return Bun.spawn(ownCommand(), {
     env: { ...environment, [roleMark]: 'worker' },
@@ -66,27 +66,27 @@ function startWorker(environment: Environment, take: (message: FromChild) => voi
   })
 }
 
-/** A process that takes over and outlives this one. */
+/** A process that takes over from this one. */
 export interface Successor {
-  /** Resolves to its id once it listens. */
+  /** Resolves to its process id once it listens. */
   listening: Promise<number>
-  /** Resolves to its exit code, or to the name of a signal, if it ends before `release`. */
+  /** Resolves to its exit code or signal, if it ends before `release`. */
   ended: Promise<number | string>
-  /** Leaves it to the first process of the system; resolves when that is done. */
+  /** Makes it independent of this process; resolves when that is done. */
   release(): Promise<void>
   kill(): void
 }
 
 /**
- * Starts a successor; throws when that is impossible. A shell between it and this process makes it an orphan once the shell is
- * killed: systemd takes it for a process of its own then, and notices its end.
+ * Starts a successor; throws if that fails. A shell between the two makes it an orphan once the shell is killed, so that systemd adopts it
+ * and notices its end.
  */
 function startSuccessor(environment: Environment): Successor {
   const listening = Promise.withResolvers<number>()
   const shell = Bun.spawn(['/bin/sh', '-c', '"$@" & wait $!', 'sh', ...ownCommand()], {
     env: { ...environment, [roleMark]: 'successor' },
     stdio: ['ignore', 'inherit', 'inherit'],
-    // A process group of its own can be killed as a whole.
+    // In its own process group, which can be killed as a whole.
     detached: true,
     ipc: (message: FromChild) => void (message.kind === 'listening' && listening.resolve(message.pid)),
   })
@@ -104,41 +104,41 @@ function startSuccessor(environment: Environment): Successor {
 
 type Environment = Record<string, string | undefined>
 
-/** The executable that now has this one's name, with the same arguments. */
+/** The command to start the current executable file with the same arguments. */
 function ownCommand(): string[] {
   return [process.execPath, ...ownArguments()]
 }
 
-/** Does nothing once the process, or the process group with a minus, is gone. */
+/** Sends a signal; no effect if the process has ended. A negative id is a process group. */
 export function signal(pid: number, name: NodeJS.Signals): void {
   try {
     process.kill(pid, name)
   } catch {
-    // It has just ended.
+    // The process has just ended.
   }
 }
 
-/** What this program was started with: from source the runtime is the executable, and the program its first argument. */
+/** The arguments of this program; when run from source, the first one is the program. */
 function ownArguments(): string[] {
   return process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
 }
 
-/** Does nothing once the process is gone. */
-export function tell(child: Bun.Subprocess, message: ToWorker): void {
+/** Sends a message to a child; no effect if it has ended. */
+export function sendTo(child: Bun.Subprocess, message: ToWorker): void {
   try {
     child.send(message)
   } catch {
-    // It has just ended, as `endOf` tells.
+    // The process has just ended; `endOf` reports that.
   }
 }
 
-/** Resolves to its exit code, or to the name of the signal that ended it. */
+/** Resolves to the exit code, or the signal that ended the process. */
 export async function endOf(child: Bun.Subprocess): Promise<number | string> {
   const code = await child.exited
   return child.signalCode ?? code
 }
 
-/** Whether the executable was replaced since this process began: the new one has another inode. */
+/** Whether the executable file was replaced since this process started; a new one has another inode. */
 function hasNewExecutable(): boolean {
   try {
     const { ino, dev } = statSync(process.execPath)
@@ -149,12 +149,12 @@ function hasNewExecutable(): boolean {
   }
 }
 
-/** The most files and sockets that this process may have open; null where that is not known. */
+/** Maximum open files and sockets of this process; null if unknown. */
 function maxFileDescriptors(): number | null {
   return Number(/^Max open files +(\d+)/m.exec(kernelText('/proc/self/limits'))?.[1]) || null
 }
 
-/** What the kernel tells in a file; nothing on other systems than Linux. */
+/** Reads a file of the kernel; empty on systems other than Linux. */
 function kernelText(path: string): string {
   try {
     return readFileSync(path, 'latin1')

@@ -6,10 +6,10 @@ import type { Host } from './host.ts'
 import type { Notifier } from './linux.ts'
 import type { OutputLog } from './output.ts'
 
-/** Reads the settings again from their sources; null when they are bad. `report` gets every problem and warning. */
+/** Reads the settings again; null if they have problems. `report` gets every problem and warning. */
 export type RereadSettings = (report: (line: string) => void) => Settings | null
 
-/** The context that a service is started in. */
+/** The context of a service. */
 export interface ServiceContext {
   settings: Settings
   host: Host
@@ -17,30 +17,26 @@ export interface ServiceContext {
   reread: RereadSettings
 }
 
-/** A service that listens, in this process or in several. */
+/** A listening service, in this process or in several. */
 export interface RunningService extends Pick<Bridge, 'url' | 'port' | 'reload'> {
   /** The number of its processes, if there are several. */
   workers?: number
-  /** Whether all of its processes respond; absent where it runs in this one. */
+  /** Whether all its processes respond; absent if it runs in this one. */
   isResponsive?(): boolean
-  /** The metrics of all of its processes. */
+  /** The metrics of all its processes. */
   families(): MetricFamily[] | Promise<MetricFamily[]>
-  /**
-   * Goes on for `delayMs` while clients are asked to close connections; resolves once the requests in flight are answered
-   * after that.
-   */
+  /** Keeps serving for `delayMs` while clients are asked to close connections, then resolves once the requests in flight are answered. */
   stop(delayMs: number): Promise<void>
-  /** Ends its other processes at once. */
+  /** Kills its other processes. */
   abort?(): Promise<void>
 }
 
-/** A successor that does not listen within this time is given up. */
+/** Timeout for a successor to listen. */
 const successorTimeoutMs = 30_000
 
 /**
- * Changes a running service, one change at a time. SIGHUP applies the settings file; where settings or a new executable need
- * a new process, and the service manager allows the main process to change, a successor takes over. SIGUSR2: a successor
- * takes over anyway, with the present executable and settings.
+ * Changes a running service, one change at a time. SIGHUP applies the settings file; if settings or a new executable need a new process,
+ * and the service manager allows it, a successor takes over. SIGUSR2 always starts a successor, with the current executable and settings.
  */
 export function createChanges(context: ServiceContext, service: RunningService, notifier: Notifier) {
   const { processes, environment } = context.host
@@ -48,7 +44,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
   const takenOver = Promise.withResolvers<void>()
   let isBusy = false
   let isAskedAgain = false
-  /** The id of the successor. */
+  /** The process id of the successor. */
   let takenOverBy: number | null = null
   let starting: Successor | null = null
   /** The effective settings. */
@@ -70,10 +66,10 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     })
 
   async function alone(change: () => Promise<void>): Promise<void> {
-    // This process only ends its last requests.
+    // This process only finishes its last requests.
     if (takenOverBy !== null) return signal(takenOverBy, 'SIGHUP')
     if (isBusy) {
-      // The change in progress may have read the file before this request, so the file is read once more at the end.
+      // The change in progress may have read the file already, so it is read again afterwards.
       isAskedAgain = true
       return log.warning('a change is in progress already')
     }
@@ -82,7 +78,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     try {
       await change()
     } catch (error) {
-      // The message could quote what was read.
+      // Not the message, which could quote settings.
       const { name, code } = error as { name?: string; code?: unknown }
       log.error('change failed', { reason: String(code ?? name) })
     } finally {
@@ -94,7 +90,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     await reload()
   }
 
-  /** Null when they are bad; the log tells why. */
+  /** Null if they have problems, which are logged. */
   function reread(): Settings | null {
     const problems: string[] = []
     const settings = context.reread((line) => void problems.push(line))
@@ -108,14 +104,14 @@ export function createChanges(context: ServiceContext, service: RunningService, 
 
   async function startSuccessor(): Promise<void> {
     const failed = (reason: string) => log.error('takeover failed', { reason })
-    if (!processes?.isReplaceable) return failed('the first process of a container can not be replaced')
+    if (!processes?.isReplaceable) return failed('cannot replace the first process of a container')
     log.info('starting a successor')
-    // A free port that the system chose stays the same.
+    // Keeps a port that the system chose.
     const port = context.settings.port === 0 && { SERVICE_PORT: String(service.port) }
     try {
       starting = processes.startSuccessor({ ...environment, ...port })
     } catch (error) {
-      return failed(`it can not be started (${String((error as { code?: unknown }).code)})`)
+      return failed(`cannot start it (${String((error as { code?: unknown }).code)})`)
     }
     const successor = starting
     const pidOrFailure = await Promise.race([
@@ -145,7 +141,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
   return {
     /** Resolves once a successor has taken over. */
     takenOver: takenOver.promise,
-    /** The service ends, so no successor takes over any more. */
+    /** The service stops, so no successor may take over. */
     cancel: () => starting?.kill(),
   }
 }

@@ -12,12 +12,12 @@ import type { Bridge } from '../service/bridge.ts'
 import type { GivenOptions } from './command-line.ts'
 import type { Host } from './host.ts'
 
-/** What the sandbox starts. */
+/** The parsed options. */
 export type SandboxOptions = Exclude<ReturnType<typeof readSandboxOptions>, string>
 
 const maxSeedCount = 1_000_000
 
-/** The options, or what is wrong with them. */
+/** Parses the options; returns an error message if they are invalid. */
 export function readSandboxOptions(options: GivenOptions) {
   const ports = new Map<string, number>()
   for (const option of ['port', 'token-port', 'storage-port']) {
@@ -40,12 +40,12 @@ export function readSandboxOptions(options: GivenOptions) {
   }
   return {
     upstreamOnly: options.has('upstream-only'),
-    /** No sample records, only the keys to write some with. */
+    /** No sample records, only the keys to write some. */
     isEmpty: options.has('empty'),
     log: options.has('log'),
-    /** By their options; the operating system chooses those that are absent. */
+    /** Ports by option; the operating system chooses absent ones. */
     ports,
-    /** The number of sample records for each collection, by its canonical name. */
+    /** Additional sample records by collection. */
     seed,
   }
 }
@@ -53,12 +53,12 @@ export function readSandboxOptions(options: GivenOptions) {
 const defaultPort = 8000
 
 /**
- * Starts a storage with sample data, its token server, and the bridge over them unless told otherwise; prints how to use
- * them and runs until a signal. 1 when a port is taken.
+ * Starts a storage with sample data, its token server and a bridge over them; prints how to use them and runs until a signal. 1 if a port
+ * is in use.
  */
 export async function sandbox(options: SandboxOptions, host: Host): Promise<number> {
   const [tokenPort, storagePort] = ['token-port', 'storage-port'].map((option) => options.ports.get(option))
-  // The error does not tell which of the two ports it is about.
+  // The error does not say which of the two ports it is about.
   const upstreamPort = Math.min(tokenPort ?? Infinity, storagePort ?? Infinity)
   const upstreamAddress = loopback(upstreamPort, '--token-port or --storage-port')
   const upstream = await listenAt(upstreamAddress, host, () => startSandbox({ tokenPort, storagePort }))
@@ -79,7 +79,7 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   }
 
   const info = describeSandbox(upstream, user, bridge?.url ?? null)
-  // Exported, so that programs started from the shell that reads the file see the variables too.
+  // Exported, so that child processes of the shell see the variables too.
   const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
   const secret = Buffer.from(host.randomBytes(9)).toString('base64url')
   const links = info.bridge ? startShortLinks(info, info.bridge, secret) : null
@@ -97,7 +97,7 @@ function loopback(port: number, setting: string) {
   return { hostname: '127.0.0.1', port, setting, purpose: 'listen' }
 }
 
-/** Writes a file that only this user can read, in a folder of its own; null where that is impossible. */
+/** Writes a file in a new folder that only this user can read; null if that fails. */
 function writePrivately(text: string): { path: string; remove(): void } | null {
   try {
     const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
@@ -125,10 +125,12 @@ function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host
     return startAt(defaultPort)
   } catch (error) {
     if ((error as { code?: unknown }).code !== 'EADDRINUSE') throw error
-    // The usual port is only a convenience, so any free one will do.
+    // The default port is only a convenience, so any free one will do.
     const bridge = startAt(0)
     const { port: other } = new URL(bridge.url)
-    host.stderr.write(`Port ${defaultPort} is taken, so the bridge has port ${other}; --port chooses one.\n`)
+    host.stderr.write(
+      `Port ${defaultPort} is in use, so the bridge uses port ${other}. Use --port to choose one.\n`,
+    )
     return bridge
   }
 }

@@ -10,9 +10,9 @@ import type { Host } from './host.ts'
 import type { RereadSettings, ServiceContext } from './reload.ts'
 
 /**
- * Runs the bridge until a signal ends it: in this process, or in as many as the settings ask for, which this one then
- * supervises. SIGTERM or SIGINT: answers the requests in flight, and then 0; a second one: at once, and 128 with the
- * number of the signal. SIGHUP: follows the settings. SIGUSR2: a new process takes over. 1 when it can't listen.
+ * Runs the bridge until a signal stops it, in this process or in workers that this process supervises. SIGTERM or SIGINT: stops gracefully
+ * with 0; a second one: stops at once with 128 + signal number. SIGHUP: applies changed settings. SIGUSR2: a new process takes over. 1 if
+ * it can't listen.
  */
 export async function serve(settings: Settings, host: Host, reread: RereadSettings): Promise<number> {
   const output = createOutputLog(settings, host, host.stdout)
@@ -48,7 +48,7 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
   return runUntilStopped(context, { ...bridge, stop }, orders)
 }
 
-/** The bridge; null when the address can't be used, and stderr tells why. */
+/** The bridge; null if the address can't be used, with an error on stderr. */
 async function listen(context: ServiceContext, options: BridgeOptions): Promise<Bridge | null> {
   const { settings, host, output } = context
   return listenAt(publicAddress(settings), host, () =>

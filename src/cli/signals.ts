@@ -1,22 +1,22 @@
 import type { Host } from './host.ts'
 
-/** The orders to end. */
+/** Requests to stop. */
 export interface StopOrders {
-  /** Answer the requests in flight, and end; resolves to the ms for which the service goes on before it stops listening. */
+  /** Stop gracefully; resolves to the ms to keep serving before that. */
   stop: Promise<number>
-  /** End at once; resolves to the exit code of a process that a signal ends. */
+  /** Stop at once; resolves to the exit code. */
   abort: Promise<number>
 }
 
-/** The exit codes of processes that these signals end. */
+/** The exit codes for these signals. */
 const exitCodes = { SIGTERM: 128 + 15, SIGINT: 128 + 2 }
 
-/** The first SIGTERM or SIGINT stops a service, and a second one aborts it. */
+/** The first SIGTERM or SIGINT stops a service; a second one aborts it. */
 export function stopSignals(host: Host, delayMs: number): StopOrders {
   const stop = Promise.withResolvers<number>()
   const abort = Promise.withResolvers<number>()
   let isStopping = false
-  // From the first moment on, because these signals end a process without a handler.
+  // Handled from the start, because these signals end a process without a handler.
   for (const name of ['SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
     host.onSignal(name, () => {

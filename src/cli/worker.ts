@@ -6,9 +6,8 @@ import type { ServiceContext } from './reload.ts'
 const answerTimeoutMs = 1000
 
 /**
- * Runs one of several processes that share a port, until its supervisor, SIGTERM or the loss of the supervisor ends it. Returns
- * the exit code: 1 when it can't listen. `listen` gets a function for the metrics of all workers, which resolves to this worker's
- * own when the supervisor does not answer within a second.
+ * Runs one of several workers, until its supervisor, SIGTERM or the loss of the supervisor stops it. Returns the exit code: 1 if it can't
+ * listen. `listen` gets a function for the metrics of all workers, which falls back to this worker's own after a second.
  */
 export async function runWorker(
   { settings, host, reread }: ServiceContext,
@@ -17,11 +16,11 @@ export async function runWorker(
 ): Promise<number> {
   const stop = Promise.withResolvers<number>()
   let bridge: Bridge | null = null
-  let told = Promise.withResolvers<MetricFamily[]>()
+  let allMetrics = Promise.withResolvers<MetricFamily[]>()
   const ownFamilies = () => bridge?.families() ?? []
   const stopAfterDelay = () => stop.resolve(settings.shutdownDelaySeconds * 1000)
 
-  // A terminal or a service manager sends its signals to all processes, the supervisor included, so none is a second order.
+  // Terminals and service managers signal all processes, the supervisor included, so these signals have no effect here.
   for (const name of ['SIGINT', 'SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
   host.onSignal('SIGTERM', stopAfterDelay)
   supervisor.onLoss(stopAfterDelay)
@@ -30,8 +29,8 @@ export async function runWorker(
       case 'ping':
         return supervisor.send({ kind: 'pong', families: ownFamilies() })
       case 'all-metrics':
-        told.resolve(message.families)
-        told = Promise.withResolvers()
+        allMetrics.resolve(message.families)
+        allMetrics = Promise.withResolvers()
         return
       case 'reload': {
         // The supervisor has logged the problems already.
@@ -47,7 +46,7 @@ export async function runWorker(
   })
   bridge = await listen(async () => {
     supervisor.send({ kind: 'ask-metrics' })
-    return (await Promise.race([told.promise, Bun.sleep(answerTimeoutMs)])) || ownFamilies()
+    return (await Promise.race([allMetrics.promise, Bun.sleep(answerTimeoutMs)])) || ownFamilies()
   })
   if (!bridge) return 1
   supervisor.send({ kind: 'listening', pid: process.pid })

@@ -1,38 +1,38 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { countersOf, mergeFamilies, type MetricFamily } from '../observability/metric-families.ts'
 import { originOf } from './listening.ts'
-import { endOf, tell, type FromChild, type Processes, type ToWorker } from './processes.ts'
+import { endOf, sendTo, type FromChild, type Processes, type ToWorker } from './processes.ts'
 import type { RunningService, ServiceContext } from './reload.ts'
 
-/** The time that workers get beyond that of their requests. */
+/** Extra time for workers after their requests have ended. */
 const patienceMs = 2000
 const firstPauseMs = 100
 const maxPauseMs = 5000
-/** A worker that lived for this time did not fail at its start. */
+/** A worker that ran this long did not fail at its start. */
 const soundLifeMs = 10_000
 const metricsTimeoutMs = 500
 /**
- * The number of unanswered pings after which a worker is given up. Pings are counted instead of seconds: after a pause of its
- * own the supervisor would find all workers silent.
+ * A worker is killed after this many unanswered pings. Counts pings and not seconds, because after a pause of the supervisor all workers
+ * would seem silent.
  */
 const pingsPerTimeout = 5
 
-/** A place for one worker; a replacement takes the place of the worker that ended. */
+/** A slot for one worker; a replacement reuses the slot. */
 interface Place {
-  /** The worker; null between two of them. */
+  /** The worker; null until its replacement starts. */
   worker: Bun.Subprocess | null
   hasListened: boolean
-  /** Since the last message of a worker here. */
+  /** Pings since the last message of the worker. */
   unansweredPings: number
-  /** The worker's metrics as of its last answer. */
+  /** The metrics of the worker's last reply. */
   families: MetricFamily[]
   nextAnswer: PromiseWithResolvers<MetricFamily[]>
 }
 
 /**
- * Starts processes that share a port. A worker that dies is replaced, after a pause. So is one that answers no ping for
- * `worker_timeout_seconds`, because the kernel keeps routing connections to it. `started` resolves to null when all
- * listen, or to the exit code of one that could not start.
+ * Starts workers that share a port. Replaces a worker that ends, after a pause, and one that answers no ping for `worker_timeout_seconds`,
+ * because the kernel keeps routing connections to it. `started` resolves to null when all listen, or to the exit code of one that could not
+ * start.
  */
 export function startWorkers({ settings, host, output }: ServiceContext, processes: Processes, port: number) {
   const { log } = output
@@ -45,7 +45,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   const stopping = new AbortController()
   const { signal } = stopping
   let isStarted = false
-  /** The counters of workers that have ended. */
+  /** The counters of ended workers. */
   let past: MetricFamily[] = []
 
   async function keep(place: Place): Promise<void> {
@@ -62,9 +62,9 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     }
   }
 
-  /** Resolves to how the worker has ended. */
+  /** Resolves to the exit code or signal of the worker. */
   async function runWorker(place: Place): Promise<number | string> {
-    // Workers that each took a free port would not share it. The service manager hears from the supervisor alone.
+    // Passes the port, because with port 0 each worker would take its own. Only the supervisor notifies the service manager.
     const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
     const environment = { ...host.environment, SERVICE_PORT: String(port), ...none }
     place.hasListened = false
@@ -97,7 +97,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     }
   }
 
-  /** Resolves after the time, or when the workers are stopped. */
+  /** Resolves after the time, or when the workers stop. */
   const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
 
   function take(worker: Bun.Subprocess, place: Place, message: FromChild): void {
@@ -114,13 +114,13 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
         if (isStarted) started.resolve(null)
         return
       case 'ask-metrics':
-        return void families().then((all) => tell(worker, { kind: 'all-metrics', families: all }))
+        return void families().then((all) => sendTo(worker, { kind: 'all-metrics', families: all }))
       default:
         return message satisfies never
     }
   }
 
-  /** A worker that does not answer in time counts with the counters of its last answer. */
+  /** A worker that does not reply in time contributes the counters of its last reply. */
   async function families(): Promise<MetricFamily[]> {
     broadcast({ kind: 'ping' })
     const answers = places.map(async (place) => {
@@ -132,7 +132,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   }
 
   function broadcast(message: ToWorker): void {
-    for (const { worker } of places) if (worker) tell(worker, message)
+    for (const { worker } of places) if (worker) sendTo(worker, message)
   }
 
   const vacated = Promise.all(places.map(keep))

@@ -1,19 +1,18 @@
-/** Whether what a client sends has the form that it must have: as JSON, and by the schemas. */
+/** Validation of requests: JSON and schemas. */
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
 import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
 import { countJsonKeys } from '../domain/json.ts'
 
-// A client can send thousands of wrong members; a few sentences are enough.
+// A client can send thousands of invalid members; report a few.
 const maxProblems = 20
-// The client chooses the names of members, so their length is cut.
+// Names of members come from the client, so they are cut.
 const maxNameLength = 64
 
 /**
- * Compiles a schema into a check of request bodies. The check coerces nothing, strips nothing and returns the value itself, or
- * throws `ServiceError` 400 with all problems: each once, by the dotted path of the member ("requests.0.path") and without the
- * value found there.
+ * Compiles a schema into a check of request bodies. The check changes nothing and returns the value, or throws `ServiceError` 400 with all
+ * problems, each with the dotted path of the member ("requests.0.path") and never its value.
  */
 export function compileBodyCheck<S extends TSchema>(schema: S): (value: unknown) => Static<S> {
   const check = compileCheck(schema, (error) => ({
@@ -31,8 +30,7 @@ export function compileBodyCheck<S extends TSchema>(schema: S): (value: unknown)
 const locations = { params: 'path', query: 'querystring', headers: 'header' } as const
 
 /**
- * Compiles the schemas of a request into one check over path, query and headers. The check returns all problems,
- * described by the schemas' own words.
+ * Compiles the schemas of a request into one check of path, query and headers. The check returns all problems, described by the schemas.
  */
 export function compileRequestCheck(schemas: Record<keyof typeof locations, TObject>) {
   return compileCheck(Type.Object(schemas), ({ path, schema }) => {
@@ -57,7 +55,7 @@ function compileCheck(schema: TSchema, toProblem: (error: ValueError) => Problem
   }
 }
 
-/** What clients call a parameter: headers in their canonical case, and the rest of a record's path by its meaning. */
+/** The public name of a parameter: headers in canonical case, `*` as `record_id`. */
 export function parameterName(key: string, location: string): string {
   if (location === 'header') return key.replaceAll(/\b[a-z]/g, (letter) => letter.toUpperCase())
   return key === '*' ? 'record_id' : key
@@ -72,9 +70,9 @@ function describe(error: ValueError): string {
     case ValueErrorType.ObjectAdditionalProperties:
       return 'is not allowed'
     case ValueErrorType.StringMaxLength:
-      return `must not be longer than ${error.schema.maxLength} characters`
+      return `must have at most ${error.schema.maxLength} characters`
     case ValueErrorType.ObjectMaxProperties:
-      return `must not be more than ${error.schema.maxProperties}`
+      return `must have at most ${error.schema.maxProperties} members`
     case ValueErrorType.StringPattern:
       return error.schema.enum ? `must be one of ${error.schema.enum.join(', ')}` : invalidFormat
     default:
@@ -86,14 +84,14 @@ function describe(error: ValueError): string {
 
 // --- JSON ---
 
-/** How deep and how wide a body may be. Ours are 5 levels deep; a batch of 1 000 requests has about 10 000 members. */
+/** Limits of a body. Valid bodies are 5 levels deep; a batch of 1 000 requests has about 10 000 members. */
 const limits = { depth: 32, members: 50_000 }
 
 const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
 
 /**
- * Reads a request body as JSON: strict UTF-8, bounded depth and width, no key twice in an object, and none that would reach an
- * object's prototype. Throws `ServiceError` 400 naming `body` or the key.
+ * Parses a request body as JSON: strict UTF-8, limited depth and size, no duplicate keys, and no keys that could reach a prototype. Throws
+ * `ServiceError` 400 that names `body` or the key.
  */
 export function readJson(bytes: Uint8Array): unknown {
   let text: string
@@ -111,12 +109,12 @@ export function readJson(bytes: Uint8Array): unknown {
   } catch {
     throw invalid('body', 'body', 'is not valid JSON')
   }
-  // Of a key that comes twice only the last value is left.
-  if (countKeys(value) !== keys) throw invalid('body', 'body', 'names a key twice in one object')
+  // Parsing keeps only the last of duplicate keys, so the counts differ.
+  if (countKeys(value) !== keys) throw invalid('body', 'body', 'has a duplicate key in an object')
   return value
 }
 
-/** Counts the keys of all objects in a value; throws when one of them would reach a prototype. */
+/** Counts the keys of all objects in a value; throws if one could reach a prototype. */
 function countKeys(value: unknown): number {
   if (typeof value !== 'object' || value === null) return 0
   const names = Object.keys(value)

@@ -1,4 +1,4 @@
-/** Buckets and collections: their names, and when they changed. */
+/** Buckets and collections: names and timestamps. */
 import type { Problem } from '../domain/errors.ts'
 import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { CollectionsAnswer, MetadataAnswer, versioned } from './answers.ts'
@@ -24,8 +24,8 @@ export const getBucket = declare({
   path: '/buckets/:bucket_id',
   params: BucketPath,
   id: 'getBucket',
-  summary: 'See when a bucket last changed',
-  description: 'A bucket is all that one user has encrypted with one key.',
+  summary: 'Get the timestamp of a bucket',
+  description: 'A bucket contains everything that one user has encrypted with one key.',
   answers: { 200: versioned('The bucket', MetadataAnswer) },
   answer: ({ timestamp }, { params, headers }) => metadataReply(params.bucket_id, timestamp, headers),
 })
@@ -37,7 +37,7 @@ export const listCollections = declare({
   params: BucketPath,
   id: 'listCollections',
   summary: 'List the collections of a bucket',
-  description: 'With when each of them last changed: the cheapest way to see whether anything has.',
+  description: 'Includes the timestamp of each: the cheapest way to check for changes.',
   answers: { 200: versioned('The collections', CollectionsAnswer, 'Total-Records?') },
   answer({ timestamp, collections }, { headers: conditions }, { readableCollections }) {
     const data = Array.from(collections, ([id, last_modified]) => ({ id, last_modified })).filter(
@@ -54,8 +54,8 @@ export const getCollection = declare({
   path: '/buckets/:bucket_id/collections/:collection_id',
   params: CollectionPath,
   id: 'getCollection',
-  summary: 'See when a collection last changed',
-  description: 'One that was never used is there too, with the timestamp 0.',
+  summary: 'Get the timestamp of a collection',
+  description: 'A collection that was never used has the timestamp 0.',
   answers: { 200: versioned('The collection', MetadataAnswer) },
   answer({ collections }, { params, headers }) {
     const collection = params.collection_id.toLowerCase()

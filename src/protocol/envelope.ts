@@ -1,21 +1,21 @@
-/** The message that an answer becomes: the headers that every answer carries, alerts, and the form of its body. */
+/** Turns replies into HTTP responses: common headers, alerts and the form of the body. */
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
 import { corsHeaders } from './origin.ts'
 import type { Reply } from './reply.ts'
 
-/** What is known of a request, and told in the headers of its answer. */
+/** What response headers need to know about the request. */
 interface ReplyContext {
   origin: string | null
   requestId: string
   /** Wall clock, ms since 1970. */
   startedAtMs: number
   notices: readonly Notices[]
-  /** Whether several users share the URL, so that caches must not store the answer. */
+  /** Whether several users share the URL, so that caches must not store the response. */
   isLegacyBucket: boolean
 }
 
-// Copying headers costs half of making them anew.
+// Copying headers is twice as fast as creating them.
 const commonHeaders = new Headers({
   'Cache-Control': 'no-cache',
   Vary: 'Authorization, X-Client-State, X-KeyID, Origin',
@@ -26,8 +26,8 @@ const commonJsonHeaders = new Headers(commonHeaders)
 commonJsonHeaders.set('Content-Type', 'application/json; charset=utf-8')
 
 /**
- * Turns a reply into the message that goes out. `ownBackoffSeconds` is the pause that this process asks for, besides those
- * of the operator and the storage; `stream` sends the body where it is large.
+ * Turns a reply into an HTTP response. `ownBackoffSeconds` is the pause that this process asks for, besides the operator's and the
+ * storage's; `stream` sends a large body.
  */
 export function toResponse(
   { status, headers: own, body: whole }: Reply,
@@ -50,7 +50,7 @@ export function toResponse(
     if (quotaRemaining !== null && status < 400) headers.set('Quota-Remaining', quotaRemaining)
   }
   if (backoff > 0 && status < 400) headers.set('Backoff', String(Math.ceil(backoff)))
-  // A storage that was closed down does not always send an alert.
+  // A storage that was shut down does not always send an alert.
   if (settings.eos || upstreamAlert !== null || isLegacyBucket || status === 410)
     headers.set('Alert', alertText(status, upstreamAlert, context, settings))
   setAll(headers, own)
@@ -64,15 +64,12 @@ function setAll(headers: Headers, more: Record<string, string>): void {
 
 const largeBytes = 64 * 1024
 
-/**
- * Whether a body has to be sent at the pace of its reader. One up to 64 KB fits into the buffers of the operating system and is
- * handed over at once.
- */
+/** Whether a body must be sent at the pace of its reader; up to 64 KB fit into the buffers of the operating system. */
 export function isLarge(body: Reply['body']): body is NonNullable<Reply['body']> {
   return body !== null && (isSource(body) || body.length > largeBytes)
 }
 
-/** Whether a body arrives piece by piece. */
+/** Whether a body arrives in chunks. */
 export function isSource(body: Reply['body']): body is ByteSource {
   return body !== null && typeof body === 'object' && 'read' in body
 }
@@ -80,8 +77,8 @@ export function isSource(body: Reply['body']): body is ByteSource {
 const oneWriteBytes = 12 * 1024
 
 /**
- * A body that is larger than the runtime's buffer for a head and its body as a stream of one piece. Otherwise the runtime makes
- * a system call for each name, colon, value and line break of the head, and copies the bytes.
+ * Sends a body above the runtime's buffer as a stream of one chunk. Otherwise the runtime makes a system call for each part of the head and
+ * copies the bytes.
  */
 function sendable(body: Reply['body']): BodyInit | null {
   if (body === null || isSource(body)) return null
@@ -102,7 +99,7 @@ interface Alert {
   url?: string | null
 }
 
-/** The most serious alert: the end of this service or of the storage comes before advice. There is at least one. */
+/** The most serious alert: end of service or of the storage before advice. There is at least one. */
 function alertText(
   status: number,
   upstream: string | null,
@@ -117,16 +114,16 @@ function alertText(
   if (status === 410) alerts.push({ code: 'hard-eol' })
   const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]!
   const cut = (text: string | null | undefined) => text?.slice(0, 400) || undefined
-  // Headers are ASCII, so other characters become escapes that JSON readers undo.
+  // Headers are ASCII, so other characters become JSON escapes.
   return JSON.stringify({ code: chosen.code, message: cut(chosen.message), url: cut(chosen.url) }).replace(
     /[^\x20-\x7e]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
   )
 }
 
-const legacyAdvice = 'Use the client state as the bucket id, not X-Client-State'
+const legacyAdvice = 'Use the client state as the bucket id instead of X-Client-State'
 
-/** The storage's alert with the members that the protocol knows; plain text becomes the message of a soft one. */
+/** Parses the storage's alert; plain text becomes the message of a soft alert. */
 function readAlert(text: string): Alert {
   try {
     const { code, message, url } = JSON.parse(text) as Record<string, unknown>

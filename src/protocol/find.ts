@@ -1,4 +1,4 @@
-/** Which resource answers a method at a path: for sub-requests, and for paths that no route matched. */
+/** Finds the resource for a method and a path: for sub-requests, and for paths without a route. */
 import { Memoirist } from 'memoirist'
 import { invalidRequest, type Problem } from '../domain/errors.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -26,24 +26,24 @@ export function isBucketResource(resource: Resource): resource is BucketResource
   return 'operation' in resource
 }
 
-/** What every path begins with: "/v1" for the version "1.5". */
+/** The prefix of every path: "/v1" for version "1.5". */
 export function versionPrefix({ httpApiVersion }: Pick<Settings, 'httpApiVersion'>): string {
   return `/v${httpApiVersion.split('.')[0]!}`
 }
 
-/** The part of a path below the version prefix; null for the path of another version, or of none. */
+/** The part of a path after the version prefix; null if the prefix differs. */
 export function belowVersion(path: string, settings: Pick<Settings, 'httpApiVersion'>): string | null {
   const prefix = versionPrefix(settings)
   return path === prefix || path.startsWith(`${prefix}/`) ? path.slice(prefix.length) || '/' : null
 }
 
-// The framework routes with the same library, so that both agree on every path.
+// The framework uses the same router, so both agree on every path.
 const router = new Memoirist<Resource[]>()
 for (const [path, found] of Map.groupBy(resources, (resource) => resource.path)) router.add('', path, found)
 
 /**
- * Finds what is at a path below the version prefix, by method, and the parameters in the path. Names are decoded as the framework
- * does; one that can't be decoded fails every schema. Null where nothing is, or a collection that the operator has left out.
+ * Finds the resources at a path (without version prefix) and the path parameters. Decodes names like the framework does; an invalid escape
+ * fails every schema. Null if there is nothing, or the operator does not expose the collection.
  */
 export function findResources(
   path: string,
@@ -56,7 +56,7 @@ export function findResources(
   return isReadable(params, settings) ? { resources: found.store, params } : null
 }
 
-/** Whether clients may know of the collection in a path. */
+/** Whether the operator exposes the collection in a path. */
 export function isReadable(
   { collection_id: name }: { collection_id?: string },
   { readableCollections }: Pick<Settings, 'readableCollections'>,
@@ -64,15 +64,15 @@ export function isReadable(
   return name === undefined || readableCollections?.has(name.toLowerCase()) !== false
 }
 
-/** Which of the resources at a path answers a method; HEAD is answered like GET. */
+/** The resource that answers a method; HEAD is answered like GET. */
 export function resourceFor(method: string, all: Resource[]): Resource | undefined {
   const answering = (name: string) => all.find((resource) => resource.method === name)
   return answering(method) ?? (method === 'HEAD' ? answering('GET') : undefined)
 }
 
 /**
- * Reads a request that the framework has not validated: a sub-request, or one that it refused. Throws `ServiceError` 400 with all
- * problems, or 401 where the path is right and the credentials are not.
+ * Validates a request that the framework has not: a sub-request, or one that it rejected. Throws `ServiceError` 400 with all problems, or
+ * 401 if the path is valid and the credentials are not.
  */
 export function readRequest(
   resource: BucketResource,
@@ -84,7 +84,7 @@ export function readRequest(
   problems.push(...resource.check({ params, query, headers }))
   const isPathRight = !problems.some(({ location }) => location === 'path')
   const identified = isPathRight && readIdentity(headers, params.bucket_id ?? '')
-  // Values that the schemas accept can contradict one another; refused ones are left out, so that each problem is reported once.
+  // Removes invalid values, so that each problem is reported once; valid values may still contradict each other.
   for (const { location, name } of problems) {
     if (location === 'querystring') delete query[name]
     if (location === 'header') delete headers[name.toLowerCase()]
@@ -98,9 +98,8 @@ export function readRequest(
 const maxParameters = 100
 
 /**
- * Reads a query string the way the framework does: of repeated parameters the last counts, and `+` is a blank. But escapes
- * that are broken or no UTF-8 are a problem, where the framework leaves them as they are. For sub-requests, which the
- * framework never sees, and for requests whose query it could not decode.
+ * Parses a query string like the framework does: the last of repeated parameters counts, and `+` is a blank. Unlike the framework, reports
+ * invalid escapes. For sub-requests, and for queries that the framework could not decode.
  */
 export function readQuery(search: string, problems: Problem[]): Record<string, string> {
   const query: Record<string, string> = Object.create(null)

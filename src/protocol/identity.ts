@@ -3,23 +3,22 @@ import { errno, ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import type { RequestHeaders } from './resource.ts'
 
-/** The identity, and whether the client is an old one whose bucket does not name the client state. */
+/** The identity, and whether the bucket id is not the client state (legacy clients). */
 interface ReadIdentity {
   identity: Identity
   isLegacyBucket: boolean
 }
 
 const clientStateForm = /^[0-9a-fA-F]{32}$/
-// Printable characters without comma and blank: servers join two headers of one name by a comma.
+// Printable characters without comma and blank, because servers join repeated headers by a comma.
 const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
 
-// Clients send the same headers for minutes.
+// Clients send the same headers for minutes, so parsed identities are cached.
 const recent = new RecentMap<string, ReadIdentity>(1000)
 
 /**
- * Reads the identity for a bucket from Authorization, X-KeyID and X-Client-State. A bucket of 32 characters is the client
- * state; for any other the headers name it. Throws `ServiceError` 401 when the credentials are missing, unusable, or
- * contradict each other.
+ * Reads the identity for a bucket from Authorization, X-KeyID and X-Client-State. A bucket id of 32 characters is the client state; for any
+ * other the headers provide it. Throws `ServiceError` 401 if the credentials are missing, malformed or contradictory.
  */
 export function readIdentity(headers: RequestHeaders, bucket: string): ReadIdentity {
   const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
@@ -30,10 +29,7 @@ export function readIdentity(headers: RequestHeaders, bucket: string): ReadIdent
   return read
 }
 
-/**
- * Reads the identity where no bucket is named: with the client state that the headers name, or an empty one. Null when
- * there are no usable credentials.
- */
+/** Reads the identity without a bucket, with the client state from the headers, or an empty one. Null without usable credentials. */
 export function readAnonymousIdentity(headers: RequestHeaders): Identity | null {
   try {
     return identityOf(headers, null)
@@ -46,11 +42,11 @@ function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
   const { scheme, assertion } = readAuthorization(headers)
   const keyRefusal = 'X-KeyID in header: must be "<keys_changed_at>-<base64url client state>"'
   const keyId = readOptional(headers['x-keyid'], keyIdForm, keyRefusal)
-  // The client state inside a key id, in hex.
+  // The client state in the key id, in hex.
   const named = keyId && Buffer.from(keyId.slice(keyId.indexOf('-') + 1), 'base64url').toString('hex')
   const isClientState = bucket?.length === 32
   if (isClientState && !clientStateForm.test(bucket))
-    throw unauthenticated('The bucket id is not a client state')
+    throw unauthenticated('bucket_id in path: must be the client state, 32 hexadecimal digits')
   const stateRefusal =
     'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores'
   const stated = isClientState
@@ -59,21 +55,21 @@ function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
   const clientState = bucket === null ? (named ?? stated ?? '') : (stated ?? named)
   if (clientState === null) {
     throw unauthenticated(
-      'The bucket id is not a client state, and neither X-Client-State nor X-KeyID tells it',
+      'bucket_id in path: must be the client state, or X-Client-State or X-KeyID must contain it',
     )
   }
   if (scheme === 'BrowserID') return createIdentity({ scheme, assertion, clientState })
-  if (keyId === null) throw unauthenticated('X-KeyID in header: is missing, and an access token needs it')
+  if (keyId === null) throw unauthenticated('X-KeyID in header: is required with an access token')
   if (named !== clientState.toLowerCase()) {
-    throw unauthenticated('X-KeyID in header: names another client state than the bucket id')
+    throw unauthenticated('X-KeyID in header: contains another client state than the bucket id')
   }
   return createIdentity({ scheme, assertion, clientState: named, keyId })
 }
 
-/** Reads the credentials alone. Throws `ServiceError` 401 when they are missing or have no usable form. */
+/** Reads only the credentials. Throws `ServiceError` 401 if they are missing or malformed. */
 export function readAuthorization({ authorization }: RequestHeaders): Pick<Identity, 'scheme' | 'assertion'> {
   const value = authorization?.trim() ?? ''
-  if (value === '') throw unauthenticated('Authorization in header: is missing')
+  if (value === '') throw unauthenticated('Authorization in header: is required')
   const match = authorizationForm.exec(value)
   if (!match) {
     throw unauthenticated(
@@ -83,11 +79,11 @@ export function readAuthorization({ authorization }: RequestHeaders): Pick<Ident
   return { scheme: match[1]!.toLowerCase() === 'bearer' ? 'Bearer' : 'BrowserID', assertion: match[2]! }
 }
 
-// A client state is 16 bytes; the token server can't store a longer one, and fails like a server that is out of order.
+// A client state is 16 bytes. The token server fails with a 5xx on longer ones.
 const keyIdForm = /^\d{1,19}-[\w-]{2,22}$/
 const stateForm = /^[a-zA-Z0-9._-]{1,32}$/
 
-/** The value of a header that may be missing or empty. */
+/** Reads a header that may be missing or empty. */
 function readOptional(value: string | undefined, form: RegExp, refusal: string): string | null {
   if (!value) return null
   if (!form.test(value)) throw unauthenticated(refusal)

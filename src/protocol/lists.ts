@@ -1,4 +1,4 @@
-/** The records of a collection, listed and counted: which of them, in which order, from where on. */
+/** Lists and counts the records of a collection. */
 import { errno, ServiceError, type Problem } from '../domain/errors.ts'
 import { readListDocument, toListDocument } from '../domain/list.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
@@ -36,13 +36,13 @@ export const listRecords = declare({
   id: 'listRecords',
   summary: 'List the records of a collection',
   description:
-    'All of them in one answer, streamed as they come. With `_limit` in pages, where every page has the ETag of the first: ' +
-    'follow `Next-Page` until it is absent, then ask again with that ETag as `_since` for what has changed meanwhile.',
+    'Streams all records in one response, or in pages with `_limit`. Every page has the ETag of the first: ' +
+    'follow `Next-Page` until it is absent, then use that ETag as `_since` to get later changes.',
   answers: { 200: versioned('The records', ListAnswer, 'Next-Page?', 'Total-Records?') },
   operation({ params, query, headers }, problems) {
     const options = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
-    // An empty list of ids was given: everything but the collection's timestamp is known.
+    // The list of ids is empty, so only the collection's timestamp is needed.
     if (options.ids?.length === 0) return { kind: 'timestamps' }
     return { kind: 'list', collection: params.collection_id.toLowerCase(), options, precondition }
   },
@@ -61,22 +61,22 @@ export const listRecords = declare({
   },
 })
 
-/** HEAD of a list: the number of records that GET would list, filters included. Of a page only the version is told. */
+/** HEAD of a list: the number of records that GET would list, filters included. For a page, only the version. */
 export const countRecords = declare({
   ...ofRecords,
   method: 'HEAD',
   id: 'countRecords',
   summary: 'Count the records of a collection',
   description:
-    'What GET would list, filters included. With `_limit` or `_token` nothing is counted, and only the timestamp is told.',
-  answers: { 200: versioned('The size, as headers', null, 'Total-Records?', 'Total-Objects?') },
+    'Counts what GET would list, filters included. With `_limit` or `_token`, returns only the timestamp.',
+  answers: { 200: versioned('The count, in headers', null, 'Total-Records?', 'Total-Objects?') },
   operation({ params, query, headers }, problems) {
     const { limit, position, sort: _, ...filter } = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
     if (limit !== undefined || position || filter.ids?.length === 0) return { kind: 'timestamps' }
     return { kind: 'count', collection: params.collection_id.toLowerCase(), filter, precondition }
   },
-  // In a batch the records of a list are counted.
+  // In a batch, counts the records of a list.
   answer(outcome: OutcomeOf['count' | 'timestamps' | 'list'], { params, query, headers }) {
     switch (outcome.outcome) {
       case 'counted':
@@ -105,9 +105,9 @@ function pageReply(page: RecordPage, { query, address }: ListInput, settings: Se
   const isWhole = given(query._limit) === undefined && given(query._token) === undefined
   if (isWhole && count !== null) headers['Total-Records'] = String(count)
   if (next) {
-    // The address of this request with its query as it was, and the token.
-    const asked = address.query.slice(1).split('&')
-    const kept = asked.filter((part) => part !== '' && !/^_token(=|$)/.test(part))
+    // The URL of this request, with its query unchanged except for the token.
+    const parameters = address.query.slice(1).split('&')
+    const kept = parameters.filter((part) => part !== '' && !/^_token(=|$)/.test(part))
     const search = [...kept, `_token=${writePageToken(next)}`].join('&')
     headers['Next-Page'] = `${publicOrigin(address.host, settings)}${address.path}?${search}`
   }
@@ -116,17 +116,15 @@ function pageReply(page: RecordPage, { query, address }: ListInput, settings: Se
 
 type ListInput = Input<unknown, ListQuery>
 
-/** The size of a collection, as headers. */
+/** The record count, in headers. */
 function countReply(count: number, timestamp: Timestamp): Reply {
   const total = String(count)
   return emptyReply(200, { ...versionHeaders(timestamp), 'Total-Records': total, 'Total-Objects': total })
 }
 
 /**
- * The timestamp of a page. That of an empty list of changes is the moment that was asked from, if that is earlier. A deletion moves the collection's timestamp
- * and leaves nothing to list, and kinto.js takes "nothing new, and yet a newer ETag" for a server that lost its data and refuses
- * to sync from then on. Not for a page with filters, whose emptiness says nothing about the collection, and never later than the
- * collection's own timestamp.
+ * The timestamp of a page; for an empty list of changes, `_since` if that is earlier. kinto.js takes a newer ETag without changes, as after
+ * a deletion, for a server that lost its data, and stops syncing. Not for filtered pages, which tell nothing about the collection.
  */
 function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQuery): Timestamp {
   const { newer, older, ids, excludedIds, position } = readListOptions(query)
@@ -135,22 +133,26 @@ function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQ
   return isEmpty && newer < timestamp ? newer : timestamp
 }
 
-/** 304 for a list that is unchanged. Throws for the outcomes that are errors. */
+/** 304 for an unchanged list. Throws for outcomes that are errors. */
 function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' }>): Reply {
   if (outcome.outcome !== 'too-large') return unmetReply(outcome)
-  throw new ServiceError(413, errno.requestTooLarge, 'The list is too large for a batch: request it alone')
+  throw new ServiceError(
+    413,
+    errno.requestTooLarge,
+    'The list is too large for the response of a batch: send this request on its own',
+  )
 }
 
 // --- The query ---
 
 export type Parameter = keyof ListQuery & string
 
-// Storages count limits in 32 bits; no collection has that many records.
+// Storages parse limits as 32 bits; no collection has that many records.
 const maxLimit = 1_000_000_000
 
 /**
- * Reads the query of a list that its schema accepts; what is wrong nevertheless is added to `problems`. `ids` is empty when
- * ids were asked for and none named: that is an empty list, never the whole one.
+ * Reads a list query that matches its schema; adds further problems to `problems`. `ids` is empty if an empty list of ids was given, which
+ * is an empty list and never the whole one.
  */
 export function readListOptions(query: ListQuery, problems: Problem[] = []): ListOptions {
   const limit = given(query._limit)
@@ -164,7 +166,7 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
   const excluded = (['exclude_id', 'not_id'] as const).flatMap((name) => readIds(query, name, problems) ?? [])
   const since = readEither(query, '_since', 'gt_last_modified', floored, problems)
   const before = readEither(query, '_before', 'lt_last_modified', raised, problems)
-  // The storage knows "after" and "before" only, in steps of 10 ms.
+  // The storage only knows "after" and "before", in steps of 10 ms.
   const from = readMoment(query, 'min_last_modified', (moment) => raised(moment) - stepMs)
   const until = readMoment(query, 'max_last_modified', (moment) => floored(moment) + stepMs)
   const newer = Math.max(since ?? -1, from ?? -1)
@@ -183,12 +185,12 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
 /** The resolution of the storage's timestamps. */
 const stepMs = 10
 
-/** The value of a parameter. Kinto clients write null for a parameter that they do not set. */
+/** The value of a parameter. Kinto clients send `null` for an unset parameter. */
 export function given(value: string | undefined): string | undefined {
   return value === 'null' ? undefined : value
 }
 
-/** Two names of one parameter; both may be given if they agree. */
+/** Reads a parameter with two names; both may be given if they agree. */
 function readEither(
   query: ListQuery,
   name: Parameter,
@@ -203,7 +205,7 @@ function readEither(
   return value ?? other
 }
 
-/** A moment in the form that the storage knows. */
+/** Reads a timestamp, converted to a step of the storage. */
 function readMoment<Moment extends number>(
   query: ListQuery,
   name: Parameter,
@@ -214,10 +216,10 @@ function readMoment<Moment extends number>(
 }
 
 function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string[] | undefined {
-  // One more than the limit, which is enough to see that there are too many.
+  // One more than the limit, to detect too many.
   const parts = query[name]?.split(',', maxListItems + 1)
   if (!parts) return undefined
-  // Kinto reads the values of its own filters as JSON, so its clients may quote them.
+  // Kinto parses filter values as JSON, so its clients may quote them.
   const mayBeQuoted = name === 'id' || name === 'not_id'
   const ids = parts
     .map((id) => (mayBeQuoted ? id.trim().replace(/^"(.+)"$/, '$1') : id.trim()))
@@ -227,22 +229,22 @@ function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string
   return undefined
 }
 
-// Empty items are dropped, but reading them costs time, so they count.
+// Empty items are ignored, but count because parsing them costs time.
 const maxListItems = 2 * maxIds
 
 export function queryProblem(name: Parameter): Problem {
   return { location: 'querystring', name, description: ListQuery.properties[name].description! }
 }
 
-/** Writes where a page ended as the opaque text that comes back in `_token`. */
+/** Encodes where a page ended as the opaque `_token`. */
 export function writePageToken(position: PagePosition): string {
   return Buffer.from(`1.${position.firstTimestamp}.${position.offset}`, 'utf8').toString('base64url')
 }
 
-// As long as the longest offset that is accepted from a storage.
+// Allows the longest offset that we accept from a storage.
 const tokenForm = /^1\.(\d{1,15})\.([!-~]{1,1024})$/
 
-/** Reads a `_token` that `writePageToken` wrote; null for anything else. */
+/** Decodes a `_token`; null if invalid. */
 export function readPageToken(token: string): PagePosition | null {
   const match = tokenForm.exec(Buffer.from(token, 'base64url').toString('utf8'))
   return match ? { firstTimestamp: timestamp(Number(match[1])), offset: match[2]! } : null

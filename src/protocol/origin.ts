@@ -1,10 +1,9 @@
-/** The address under which clients know this service, and which web pages may ask it (CORS). */
+/** The public origin of this service, and CORS. */
 import type { Settings } from '../settings/settings.ts'
 
 /**
- * The origin under which clients know this service, "https://sync.example.org": as configured, or else from the request's
- * own Host, which has been checked. Headers such as X-Forwarded-Host are not believed: clients send their
- * credentials wherever we point them.
+ * The public origin, such as "https://sync.example.org": as configured, or from the validated Host of the request. Ignores X-Forwarded-Host
+ * and the like, because clients send their credentials to the URLs that we return.
  */
 export function publicOrigin(
   host: string | null,
@@ -17,19 +16,19 @@ const exposedHeaders =
   'ETag, Last-Modified, Next-Page, Total-Records, Total-Objects, Quota-Remaining, Backoff, Retry-After, Alert, ' +
   'Content-Length, WWW-Authenticate'
 
-/** The headers that let a page of that origin read the answer; none when the operator does not allow it. */
+/** The CORS headers for an origin; empty if the operator does not allow it. */
 export function corsHeaders(origin: string, { corsOrigins }: Settings): Record<string, string> {
   const allowOrigin = corsOrigins === null ? '*' : corsOrigins.has(origin) ? origin : null
   if (allowOrigin === null) return {}
   return { 'Access-Control-Allow-Origin': allowOrigin, 'Access-Control-Expose-Headers': exposedHeaders }
 }
 
-// The names are listed one by one because a wildcard does not cover Authorization.
+// Lists all names, because a wildcard does not cover Authorization.
 const allowedHeaders = 'Authorization, Content-Type, If-Match, If-None-Match, X-Client-State, X-KeyID, Prefer'
 
 const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
-/** Answers OPTIONS: what a browser may send, to any path, without credentials. */
+/** Answers OPTIONS for any path, without credentials. */
 export function preflightReply(requestedHeaders: string | null, { corsMaxAgeSeconds }: Settings) {
   const known = new Set(allowedHeaders.toLowerCase().split(', '))
   const others = (requestedHeaders ?? '')

@@ -1,4 +1,4 @@
-/** One record: read, and written and deleted where the operator has enabled that. */
+/** A single record: get, put and delete. */
 import { errno, invalid, ServiceError, type Problem } from '../domain/errors.ts'
 import type { OutcomeOf, Rejection } from '../domain/operation.ts'
 import {
@@ -45,14 +45,14 @@ export const putRecord = declare({
   id: 'putRecord',
   summary: 'Create or change a record',
   description:
-    'Fields that are left out keep their stored value. With `If-Match` it counts only while nobody else has changed the ' +
-    'record. Only in collections where the operator has enabled it.',
-  answers: { 200: versioned('The record as it is stored now', RecordAnswer) },
+    'Omitted fields keep their stored value. With `If-Match`, the write applies only if the record has not changed. ' +
+    'Only in collections where the operator has enabled it.',
+  answers: { 200: versioned('The stored record', RecordAnswer) },
   errorStatuses: [405, 409, 413, 415],
   operation: (input, problems) => ({
     kind: 'put',
     ...readTarget(input, problems),
-    // The body comes last: its problems are reported when there are no others.
+    // Reads the body last: its problems are only reported if there are no others.
     input: problems.length === 0 ? readRecordInput(input.body) : {},
   }),
   answer: (outcome, { headers }) =>
@@ -66,11 +66,11 @@ export const deleteRecord = declare({
   id: 'deleteRecord',
   summary: 'Delete a record',
   description:
-    'The devices of the user do not notice: to delete there too, PUT an encrypted tombstone instead. Only in collections ' +
+    "The user's devices do not see this deletion: to delete there too, PUT an encrypted tombstone. Only in collections " +
     'where the operator has enabled it.',
   answers: {
-    200: versioned('It is gone: the tombstone that `Prefer` asks for', TombstoneAnswer, 'Preference-Applied'),
-    204: answered('It is gone', null, noticeHeaders),
+    200: versioned('Deleted: the tombstone that `Prefer` requests', TombstoneAnswer, 'Preference-Applied'),
+    204: answered('Deleted', null, noticeHeaders),
   },
   errorStatuses: [404, 405, 409],
   operation: (input, problems) => ({ kind: 'delete', ...readTarget(input, problems) }),
@@ -78,7 +78,7 @@ export const deleteRecord = declare({
     outcome.outcome === 'deleted' ? deletedReply(outcome, headers) : withoutRecord(outcome, headers),
 })
 
-/** The setting that closes this method, for writes on the collection in the path; null when it is open. */
+/** The setting that disables this write on the collection in the path; null if it is enabled. */
 export function disabledBy({ method }: Resource, params: object, settings: Settings): string | null {
   if (method !== 'PUT' && method !== 'DELETE') return null
   if (settings.readonly) return 'readonly is on'
@@ -88,7 +88,7 @@ export function disabledBy({ method }: Resource, params: object, settings: Setti
   return `record_${collection ?? '<collection>'}_${gate}_enabled is off`
 }
 
-/** Which record is meant, and on which version of it the request may act. */
+/** The record of a request, and its precondition. */
 function readTarget({ params, headers }: Input<RecordPath>, problems: Problem[]) {
   const id = decodeSegment(params['*']) ?? ''
   if (!isRecordId(id)) {
@@ -99,7 +99,7 @@ function readTarget({ params, headers }: Input<RecordPath>, problems: Problem[])
   return { collection: params.collection_id.toLowerCase(), id, precondition }
 }
 
-/** Decodes the percent-escapes of a part of a path or query once; null when they are broken or not UTF-8. */
+/** Decodes the percent-escapes of a part of a path or query; null if they are invalid or not UTF-8. */
 export function decodeSegment(raw: string): string | null {
   if (!raw.includes('%')) return raw
   try {
@@ -115,22 +115,23 @@ function readRecordInput(body: unknown): RecordInput {
   const { id: _, last_modified: __, ttl, ...fields } = checkRecordBody(body).data
   const { payload } = fields
   if (payload !== undefined && !payload.isWellFormed()) {
-    throw invalidPayload('holds half a surrogate pair, which UTF-8 can not carry')
+    throw invalidPayload('must not contain half a surrogate pair, which UTF-8 cannot encode')
   }
-  if (payload?.includes('\0')) throw invalidPayload('holds a NUL character, which the storage can not keep')
+  if (payload?.includes('\0'))
+    throw invalidPayload('must not contain a NUL character, which the storage cannot store')
   return ttl === undefined ? fields : { ...fields, ttlSeconds: ttl }
 }
 
 const invalidPayload = (description: string) => invalid('body', 'data.payload', description)
 
-/** One record, also as stored by a PUT. */
+/** The reply to GET and PUT of a record. */
 function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
   return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
 }
 
 const wantsRepresentation = /(?:^|[,; ])return=representation(?:$|[,; ])/
 
-/** The tombstone is the body for clients that asked for a representation, and inside batches. */
+/** Includes the tombstone if `Prefer` requests it, or in a batch. */
 function deletedReply(
   { id, timestamp }: { id: string; timestamp: Timestamp },
   { prefer = '' }: RequestHeaders,
@@ -141,7 +142,7 @@ function deletedReply(
   return jsonReply(tombstone, headers)
 }
 
-/** 304 for a record that is unchanged. Throws `ServiceError` for the outcomes that are errors. */
+/** 304 for an unchanged record. Throws `ServiceError` for outcomes that are errors. */
 function withoutRecord(
   outcome: Exclude<OutcomeOf['get' | 'put' | 'delete'], { outcome: 'found' | 'stored' | 'deleted' }>,
   headers: RequestHeaders,
@@ -150,7 +151,7 @@ function withoutRecord(
     case 'not-modified':
       return notModifiedReply(outcome.timestamp)
     case 'missing':
-      throw new ServiceError(404, errno.unknownRecord, 'There is no record of this id')
+      throw new ServiceError(404, errno.unknownRecord, 'Record not found')
     case 'precondition-failed':
       throw recordChanged(outcome.existing, headers['if-none-match'] !== undefined)
     case 'rejected':

@@ -1,24 +1,24 @@
-/** How a resource is declared: its route, its place in the API document, what it asks of the storage, and its answers. */
+/** Declarations of resources: route, API document, storage operation and reply. */
 import { Type, type Static, type TObject } from '@sinclair/typebox'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation, OutcomeOf } from '../domain/operation.ts'
 import type { Settings } from '../settings/settings.ts'
-import { refused, type DocumentedAnswer } from './answers.ts'
+import { errorResponses, type DocumentedAnswer } from './answers.ts'
 import { compileRequestCheck } from './check.ts'
 import type { Reply } from './reply.ts'
 
-/** Headers by their lower-case names. */
+/** Headers by lower-case name. */
 export type RequestHeaders = Readonly<Record<string, string | undefined>>
 
-/** The address of a request, of which the URL of the next page is made. Path and query are as they came. */
+/** The address of a request, as sent; used for the URL of the next page. */
 export interface Address {
   host: string | null
   path: string
-  /** With the question mark, or empty. */
+  /** With the question mark; may be empty. */
   query: string
 }
 
-/** The parts of a request that have been validated. `body`: the parsed body of a PUT. */
+/** The validated parts of a request. `body`: the parsed body of a PUT. */
 export interface Input<Params = Record<string, unknown>, Query = Record<string, unknown>> {
   params: Params
   query: Query
@@ -27,35 +27,35 @@ export interface Input<Params = Record<string, unknown>, Query = Record<string, 
   address: Address
 }
 
-/** One method of one resource. HEAD is answered wherever GET is, also where it is not declared. */
+/** One method of one resource. HEAD is served wherever GET is. */
 export interface Resource<P extends TObject = TObject, Q extends TObject = TObject> {
-  /** Its name in logs and metrics, which all methods of its path have. */
+  /** Name in logs and metrics, shared by all methods of the path. */
   name: string
   method: 'GET' | 'HEAD' | 'PUT' | 'POST' | 'DELETE'
-  /** Below the version prefix. `:name` is one segment, `*` the rest of the path, as it was sent. */
+  /** After the version prefix. `:name` is one segment, `*` the rest of the path, not decoded. */
   path: string
-  /** What its route validates; `detail` is its operation in the API document. Bodies are checked when they are read. */
+  /** The schemas that the route validates; `detail` is the operation in the API document. Bodies are validated when they are read. */
   schemas: { params: P; query: Q; headers: TObject; detail: object; parse: 'none' }
-  /** All problems of the parts of a request. */
+  /** Validates the parts of a request; returns all problems. */
   check(parts: Pick<Input, 'params' | 'query' | 'headers'>): Problem[]
 }
 
-/** What a resource in a user's bucket asks of the storage, and how it answers outcomes of that kind. */
+/** How a bucket resource maps to a storage operation, and the outcome to a reply. */
 interface StorageBinding<P extends TObject, Q extends TObject, K extends Operation['kind']> {
   /**
-   * Makes the operation on the storage. Problems that the schemas can't see are added to `problems`; then the operation must
-   * not be used. Throws `ServiceError` 400 for problems of the body.
+   * Returns the storage operation. Adds problems that schemas can't detect to `problems`; then don't use the operation. Throws
+   * `ServiceError` 400 for problems of the body.
    */
   operation(input: Input<Static<P>, Static<Q>>, problems: Problem[]): Extract<Operation, { kind: K }>
-  /** Answers the outcome of that operation. Throws `ServiceError` for outcomes that are errors. */
+  /** Returns the reply for the outcome. Throws `ServiceError` for outcomes that are errors. */
   answer(outcome: OutcomeOf[K], input: Input<Static<P>, Static<Q>>, settings: Settings): Reply
 }
 
-/** A resource in a user's bucket. It needs credentials, and becomes an operation on the storage. */
+/** A resource in a user's bucket; needs credentials. */
 export type BucketResource<P extends TObject = TObject, Q extends TObject = TObject> = Resource<P, Q> &
   StorageBinding<P, Q, Operation['kind']>
 
-/** `id`, `summary` and `description` are those of the operation in the API document. */
+/** `id`, `summary` and `description` appear in the API document. */
 interface Declaration<P extends TObject, Q extends TObject> {
   name: string
   method: Resource['method']
@@ -69,20 +69,20 @@ interface Declaration<P extends TObject, Q extends TObject> {
   summary: string
   description?: string
   answers: Record<number, DocumentedAnswer>
-  /** The statuses of the errors that it answers. */
+  /** The error statuses that it can return. */
   errorStatuses: readonly number[]
   security?: Record<string, string[]>[]
-  /** Left out of the API document. */
+  /** Omits it from the API document. */
   hide?: true
 }
 
-/** How clients say who they are. An access token needs its key id beside it; an assertion stands alone. */
+/** How clients authenticate: an access token with its key id, or an assertion. */
 export const credentials: Record<string, string[]>[] = [{ bearer: [], keyId: [] }, { browserid: [] }]
 
-// The schema of parts that nothing is read of.
+// The schema of unused parts.
 const anything = Type.Object({}, { additionalProperties: true })
 
-/** Declares a resource of the service itself, which has a handler of its own. */
+/** Declares a resource of the service itself, with its own handler. */
 export function declareService<P extends TObject, Q extends TObject>(
   declaration: Declaration<P, Q>,
 ): Resource<P, Q> {
@@ -90,10 +90,10 @@ export function declareService<P extends TObject, Q extends TObject>(
   const { tag, id: operationId, summary, description, security = [], hide } = declaration
   const content = body && { 'application/json': { schema: body, examples: body.examples as object } }
   const requestBody = content && { required: true, content }
-  const responses = { ...declaration.answers, ...refused(declaration.errorStatuses) }
+  const responses = { ...declaration.answers, ...errorResponses(declaration.errorStatuses) }
   const detail = { operationId, tags: [tag], summary, description, security, requestBody, responses, hide }
   const check = compileRequestCheck({ params: params ?? anything, query, headers })
-  // The framework has no parameters to validate where a path has none.
+  // Without path parameters, the framework must not get a schema for them.
   const schemas = { ...(params && { params }), query, headers, detail, parse: 'none' }
   return { name, method, path, schemas: schemas as Resource<P, Q>['schemas'], check }
 }

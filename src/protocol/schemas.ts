@@ -3,14 +3,13 @@ import { collectionForm, fieldLimits, versionPattern } from '../domain/record.ts
 import type { SortOrder } from '../domain/record-storage.ts'
 
 /**
- * The shapes of what clients send. Requests are checked against them, sub-requests of a batch too, and the API document
- * shows them. The description of a parameter is the sentence that a client reads when its value is refused. A title makes a
- * schema one that others refer to in the document.
+ * Schemas of requests and sub-requests, also shown in the API document. A parameter's description is the error message for an invalid
+ * value. A schema with a title becomes a component of the document.
  */
 
 /**
- * The option under which a schema has the one that the API document shows in its place. All values of a URL are text, and are
- * checked as that; a generated client should take numbers for those that are numbers.
+ * Schema option: the schema to show in the API document instead. URL values are validated as text, but documented as numbers for generated
+ * clients.
  */
 export const documentedAs = 'documentedAs'
 
@@ -21,7 +20,7 @@ const examplePayload = '{"ciphertext":"c2VjcmV0","IV":"dmVjdG9y","hmac":"6d6163"
 
 const BucketId = Type.String({
   pattern: '^(?!\\.{1,2}$)[^\\x00-\\x1f\\x7f-\\x9f\\ufffd]{1,256}$',
-  description: 'must be the client state of 32 characters: the second half of X-KeyID, in hex',
+  description: 'must be the client state, 32 hexadecimal digits: the second half of X-KeyID',
   example: exampleBucket,
 })
 
@@ -31,7 +30,7 @@ const CollectionId = Type.String({
   example: 'bookmarks',
 })
 
-/** The id as it stands in the path: `readTarget` in `records.ts` decodes and judges it. */
+/** The id as sent; `readTarget` in `records.ts` decodes and validates it. */
 const EscapedRecordId = Type.String({
   pattern: '^[ -~]{1,192}$',
   description: 'must be 1 to 64 printable ASCII characters, without "." or ".." between slashes',
@@ -49,41 +48,41 @@ export const FilePath = Type.Object({ '*': Type.String({ minLength: 1 }) })
 const text = (description: string, more: object = {}) => Type.Optional(Type.String({ description, ...more }))
 
 const version = (meaning: string) =>
-  text(`must be a timestamp in milliseconds as ETag gives it, or *: ${meaning}`, {
+  text(`must be a timestamp in milliseconds, as in ETag, or *: ${meaning}`, {
     pattern: `^(?:\\*|${versionPattern})$`,
   })
 
-// identity.ts checks these headers, because a refusal of them is 401 and not 400.
+// identity.ts validates these headers, because an invalid one is 401 and not 400.
 const credentials = { authorization: Type.Optional(Type.String()), 'x-keyid': Type.Optional(Type.String()) }
 
-const clientState = text('For a bucket id that is not the client state, as old clients call', {
+const clientState = text('The client state, if the bucket id is not (legacy clients)', {
   deprecated: true,
 })
-const prefer = text('`return=representation`: a deletion is answered 200, with the tombstone')
-const ifMatch = version('only if the stored version is not newer, else 412')
-const ifOther = version('only if the current version is another one, else 304')
+const prefer = text('`return=representation`: a deletion returns 200 with a tombstone')
+const ifMatch = version('fails with 412 if the stored version is newer')
+const ifOther = version('304 if the current version is this one')
 
 const open = { additionalProperties: true }
 
-/** The headers of a request in a bucket, with that meaning of If-None-Match. */
+/** The headers of a request in a bucket, with the meaning of If-None-Match. */
 const conditions = <P extends TProperties>(ifNoneMatch: TOptional<TString>, more: P) => {
   const own = { 'if-match': ifMatch, 'if-none-match': ifNoneMatch, ...more }
   return Type.Object({ ...own, 'x-client-state': clientState, ...credentials }, open)
 }
 
 export const ReadHeaders = conditions(ifOther, {})
-export const PutHeaders = conditions(version('with * only if there is no such record yet'), {})
+export const PutHeaders = conditions(version('* creates a record only if it does not exist'), {})
 export const DeleteHeaders = conditions(version('has no effect on a deletion'), { prefer })
 export const BatchHeaders = conditions(ifOther, { prefer })
 
 export const RootHeaders = Type.Object(
-  { 'x-client-state': text('The client state that goes with an assertion'), ...credentials },
+  { 'x-client-state': text('The client state for an assertion'), ...credentials },
   open,
 )
 
 // --- The query of a list ---
 
-/** What each spelling of an order means. */
+/** Sort orders by parameter value. */
 export const sortOrders: Record<string, SortOrder> = {
   newest: 'newest',
   oldest: 'oldest',
@@ -94,25 +93,25 @@ export const sortOrders: Record<string, SortOrder> = {
 }
 const orderNames = Object.keys(sortOrders)
 
-// Kinto clients write null for a parameter that they do not set. In a list of ids it is an id like any other.
+// Kinto clients send `null` for an unset parameter. In a list of ids, it is an id.
 const parameter = (pattern: string, description: string, more: object = {}) =>
   text(description, { pattern: `^(?:null|${pattern})$`, ...more })
 
 const moment = (meaning: string) =>
   parameter(
     versionPattern,
-    `must be a timestamp in milliseconds, plain or in quotes: lists what was ${meaning}`,
+    `must be a timestamp in milliseconds, plain or in quotes: lists records ${meaning}`,
     { [documentedAs]: { anyOf: [{ type: 'integer', minimum: 0 }, { type: 'string' }] } },
   )
 
-/** How many ids one parameter may name. */
+/** Maximum ids in one parameter. */
 export const maxIds = 5000
 
 const ids = (meaning: string) =>
   text(`must be at most ${maxIds} record ids separated by commas: ${meaning}`, { pattern: '^[ -~]*$' })
 
-const onlyThese = ids('lists only these; given but empty, none')
-const allButThese = ids('leaves these out')
+const onlyThese = ids('lists only these; none if empty')
+const allButThese = ids('excludes these')
 
 export const ListQuery = Type.Object(
   {
@@ -121,10 +120,10 @@ export const ListQuery = Type.Object(
     _sort: parameter(orderNames.join('|'), `must be one of ${orderNames.join(', ')}`, { enum: orderNames }),
     _limit: parameter(
       '(?!0+$)\\d{1,18}',
-      'must be an integer of at least 1: the most records in one answer',
+      'must be an integer of at least 1: maximum records in one response',
       { [documentedAs]: { type: 'integer', minimum: 1, example: 100 } },
     ),
-    _token: parameter('[\\w-]{1,1400}', 'must be the token of a Next-Page URL'),
+    _token: parameter('[\\w-]{1,1400}', 'must be the _token of a Next-Page URL'),
     in_ids: onlyThese,
     exclude_id: allButThese,
     gt_last_modified: moment('changed after it, like _since'),
@@ -148,14 +147,14 @@ const ignored = (what: string) =>
   Type.Optional(Type.Unknown({ description: `Accepted and ignored: ${what}` }))
 
 export const Payload = Type.String({
-  description: "The client's ciphertext, kept as it is; never with a NUL character",
+  description: "The client's ciphertext, stored unchanged; no NUL characters",
   example: examplePayload,
 })
 
 export const SortIndex = Type.Integer({
   minimum: -fieldLimits.sortindex,
   maximum: fieldLimits.sortindex,
-  description: 'The weight that orders `_sort=index`',
+  description: 'The sort key of `_sort=index`',
   example: 100,
 })
 
@@ -166,11 +165,11 @@ const RecordFields = closed('RecordFields', {
     Type.Integer({
       minimum: 0,
       maximum: fieldLimits.ttlSeconds,
-      description: 'Seconds after which the storage forgets the record; can not be read back',
+      description: 'Seconds until the record expires; cannot be read back',
       example: 86400,
     }),
   ),
-  id: ignored('the id in the path wins'),
+  id: ignored('the id in the path counts'),
   last_modified: ignored('the storage sets it'),
 })
 
@@ -179,11 +178,11 @@ const shortLived = { data: { payload: examplePayload, ttl: 86_400 } }
 
 export const RecordBody = closed(
   'RecordBody',
-  { data: RecordFields, permissions: ignored('the storage has one user') },
+  { data: RecordFields, permissions: ignored('a bucket has one user') },
   {
     whole: { summary: 'A record', value: wholeRecord },
-    weight: { summary: 'Another sortindex, the same payload', value: { data: { sortindex: 200 } } },
-    fleeting: { summary: 'A record that is gone after a day', value: shortLived },
+    weight: { summary: 'A new sortindex, the same payload', value: { data: { sortindex: 200 } } },
+    fleeting: { summary: 'A record that expires after a day', value: shortLived },
   },
 )
 
@@ -191,11 +190,11 @@ const methods = ['GET', 'HEAD', 'PUT', 'POST', 'PATCH', 'DELETE']
 const exampleRecords = `/buckets/${exampleBucket}/collections/bookmarks/records`
 
 const SubRequest = closed('SubRequest', {
-  method: text('The method of the sub-request, GET when left out', {
+  method: text('The method of the sub-request; default: GET', {
     pattern: `^(?:${methods.join('|')})$`,
     enum: methods,
   }),
-  path: text('With or without the version prefix, with its query', {
+  path: text('The path, with or without the version prefix, and the query', {
     pattern: '^/(?![/\\\\])[^#]*$',
     maxLength: 16 * 1024,
     example: exampleRecords,
@@ -203,12 +202,10 @@ const SubRequest = closed('SubRequest', {
   headers: Type.Optional(
     Type.Record(Type.String(), Type.String({ pattern: '^[^\\u0000-\\u0008\\u000a-\\u001f\\u007f]*$' }), {
       maxProperties: 100,
-      description: 'Outweigh those of `defaults`, which outweigh those of the batch itself',
+      description: 'Override those of `defaults`, which override those of the batch request',
     }),
   ),
-  body: Type.Optional(
-    Type.Object({}, { ...open, description: 'The body of a PUT; may be missing elsewhere' }),
-  ),
+  body: Type.Optional(Type.Object({}, { ...open, description: 'The body of a PUT; optional otherwise' })),
 })
 export type SubRequest = Static<typeof SubRequest>
 
@@ -227,11 +224,11 @@ export const BatchBody = closed(
   'BatchBody',
   {
     defaults: Type.Optional(SubRequest),
-    requests: Type.Array(SubRequest, { description: 'Carried out in this order, as one transaction' }),
-    data: ignored('old Python clients send it, empty'),
+    requests: Type.Array(SubRequest, { description: 'Executed in this order, as one transaction' }),
+    data: ignored('old Python clients send it empty'),
   },
   {
-    read: { summary: 'Read two things', value: twoReads },
-    write: { summary: 'Create a record, and delete another', value: twoWrites },
+    read: { summary: 'Two reads', value: twoReads },
+    write: { summary: 'Create a record and delete another', value: twoWrites },
   },
 )

@@ -1,7 +1,4 @@
-/**
- * What the service answers about itself, and the batch. The first thing that every client reads is the root view. Every export
- * is a resource.
- */
+/** Resources of the service itself, and the batch. Clients read the root view first. Every export is a resource. */
 import {
   answered,
   ApiDocumentAnswer,
@@ -24,10 +21,10 @@ export const batch = declareService({
   id: 'batch',
   summary: 'Send many requests as one transaction',
   description:
-    'Each sub-request sees what the earlier ones did, and one that is refused leaves the others standing. If the storage ' +
-    'breaks, the answer is 503 and none of them has had any effect. `defaults` are merged under each of them, and the ' +
-    'conditional headers of the batch itself count for those that have none.',
-  answers: { 200: answered('An answer to each sub-request, in order', BatchAnswer, noticeHeaders) },
+    'Each sub-request sees the effects of the earlier ones. A rejected one does not affect the others. If the storage ' +
+    'fails, the response is 503 and none of them has any effect. Each inherits `defaults`, and the conditional ' +
+    'headers of the batch request if it has none of its own.',
+  answers: { 200: answered('The responses to the sub-requests, in order', BatchAnswer, noticeHeaders) },
   errorStatuses: [400, 401, 410, 413, 415, 500, 503],
   security: credentials,
 })
@@ -43,43 +40,44 @@ export const root = declareService({
   path: '/',
   headers: RootHeaders,
   id: 'getRoot',
-  summary: 'See what this service is',
-  description: 'With credentials that the token server accepts, `user` tells whose they are.',
+  summary: 'Get information about this service',
+  description: 'With valid credentials, `user` identifies their owner.',
   answers: { 200: answered('The root view', RootAnswer) },
   security: [{}, ...credentials],
 })
 
 export const heartbeat = declareService({
-  ...about('heartbeat', 'getHeartbeat', 'See whether the token server and the cache answer'),
-  description: 'Also answered without the version prefix.',
+  ...about('heartbeat', 'getHeartbeat', 'Check the token server and the cache'),
+  description: 'Also available without the version prefix.',
   answers: {
-    200: answered('They do', HeartbeatAnswer),
-    503: answered('One of them does not', HeartbeatAnswer, ['Retry-After', 'Alert?']),
+    200: answered('Both are available', HeartbeatAnswer),
+    503: answered('At least one is unavailable', HeartbeatAnswer, ['Retry-After', 'Alert?']),
   },
   errorStatuses: [400],
 })
 
 export const lbheartbeat = declareService({
-  ...about('lbheartbeat', 'getLbheartbeat', 'See whether this process answers'),
-  description: 'For load balancers. Also answered without the version prefix.',
-  answers: { 200: answered('It does; the body is empty', null) },
+  ...about('lbheartbeat', 'getLbheartbeat', 'Check that this process responds'),
+  description: 'For load balancers. Also available without the version prefix.',
+  answers: { 200: answered('This process responds; the body is empty', null) },
   errorStatuses: [400],
 })
 
 export const version = declareService({
-  ...about('version', 'getVersion', 'See which build this is'),
+  ...about('version', 'getVersion', 'Get the version'),
   answers: { 200: answered('The version', VersionAnswer) },
 })
 
 export const openapi = declareService({
-  ...about('api', 'getApi', 'Read this document'),
+  ...about('api', 'getApi', 'Get this document'),
   name: 'openapi',
   answers: { 200: answered('An OpenAPI 3 document', ApiDocumentAnswer) },
 })
 
 export const metrics = declareService({
-  ...about('metrics', 'getMetrics', 'Read the metrics'),
-  description: 'In the text format of Prometheus. No name, label or figure tells of users or their records.',
+  ...about('metrics', 'getMetrics', 'Get the metrics'),
+  description:
+    'In the text format of Prometheus. Names, labels and values contain nothing about users or their records.',
   answers: { 200: answered('The metrics', 'text/plain') },
 })
 

@@ -8,10 +8,10 @@ import { decodeSegment } from './records.ts'
 import type { RequestHeaders } from './resource.ts'
 import { BatchBody, type SubRequest } from './schemas.ts'
 
-/** A sub-request of a batch, with the defaults and the batch's own headers merged in. */
+/** A sub-request, merged with the defaults and the batch's own headers. */
 export interface MergedRequest {
   method: string
-  /** With the version prefix, without the query, still escaped. */
+  /** With the version prefix, without the query, not decoded. */
   path: string
   query: string
   headers: RequestHeaders
@@ -20,40 +20,40 @@ export interface MergedRequest {
 
 const checkBatchBody = compileBodyCheck(BatchBody)
 
-// The batch's own headers that count for its sub-requests. The others describe the message that carries the batch.
+// The headers of the batch request that sub-requests inherit.
 const inherited = ['authorization', 'x-client-state', 'x-keyid', 'prefer', 'if-match', 'if-none-match']
 
-// Defaults are copied into each sub-request, and so are counted with each: a short text could name thousands of ids a thousand times.
+// Defaults count once per sub-request, because each gets a copy.
 const largest = { defaultMembers: 100, length: 1024 * 1024 }
 
 /**
- * Reads the body of a batch. A sub-request's own values outweigh `defaults`, which outweigh the batch's own headers;
- * bodies merge member by member, headers whatever their case. Throws `ServiceError` 400 with all problems.
+ * Reads the body of a batch. A sub-request overrides `defaults`, which override the batch's own headers; bodies merge member by member,
+ * headers ignoring case. Throws `ServiceError` 400 with all problems.
  */
 export function readBatch(body: unknown, envelope: RequestHeaders, settings: Settings): MergedRequest[] {
   const { defaults = {}, requests } = checkBatchBody(body)
   if (requests.length > settings.batchMaxRequests) {
-    throw invalid('body', 'requests', `must not be more than ${settings.batchMaxRequests}`)
+    throw invalid('body', 'requests', `must have at most ${settings.batchMaxRequests} items`)
   }
   const problems: Problem[] = []
   const refuse = (name: string, description: string) => problems.push({ location: 'body', name, description })
   const { members, length: bodyLength } = measure(defaults.body)
   if (members > largest.defaultMembers) {
-    refuse('defaults.body', `must not have more than ${largest.defaultMembers} members`)
+    refuse('defaults.body', `must have at most ${largest.defaultMembers} members`)
   }
   if (requests.length * bodyLength > settings.maxRequestBytes) {
     const most = `${settings.maxRequestBytes} characters, counted once for each request`
-    refuse('defaults.body', `must not have more than ${most}`)
+    refuse('defaults.body', `must have at most ${most}`)
   }
   let length = requests.length * lengthOf(defaults.headers)
   for (const [index, { path = defaults.path, headers }] of requests.entries()) {
     length += lengthOf(headers) + (path ?? '').length
     if (path === undefined) refuse(`requests.${index}.path`, 'is required')
-    else if (namesBatch(path)) refuse(`requests.${index}.path`, 'must not be a batch itself')
+    else if (namesBatch(path)) refuse(`requests.${index}.path`, 'must not be a batch')
   }
   if (length > largest.length) {
     const most = `${largest.length} characters of paths and headers, defaults included`
-    refuse('requests', `must not have more than ${most}`)
+    refuse('requests', `must have at most ${most}`)
   }
   if (problems.length > 0) throw invalidRequest(problems)
   const own = Object.fromEntries(inherited.map((name) => [name, envelope[name]]))
@@ -66,7 +66,7 @@ function lengthOf(headers: Readonly<Record<string, string>> = {}): number {
   return length
 }
 
-/** The members of a JSON value, on all its levels, and the length of its text. */
+/** The number of members on all levels of a JSON value, and the length of its text. */
 function measure(value: object = {}): { members: number; length: number } {
   let members = -1
   const text = JSON.stringify(value, (_, member: unknown) => {
@@ -76,7 +76,7 @@ function measure(value: object = {}): { members: number; length: number } {
   return { members, length: text.length }
 }
 
-/** Whether a path, however it is spelled, leads to the batch itself. */
+/** Whether a path, in any spelling, is that of the batch. */
 function namesBatch(target: string): boolean {
   const pathname = URL.parse(target, 'http://sub.request')?.pathname
   return pathname !== undefined && /^(\/v\d+)?\/+batch\/*$/.test(decodeSegment(pathname) ?? '')
@@ -91,7 +91,7 @@ function merge(
   const target = request.path ?? defaults.path!
   const question = target.indexOf('?')
   const sent = question === -1 ? target : target.slice(0, question)
-  // A sub-request can't be redirected, so surplus slashes are removed here; those of a record belong to its id.
+  // A sub-request can't be redirected, so trailing slashes are removed here; in a record's path they are part of its id.
   const path = recordForm.test(sent) ? sent : withoutTrailingSlashes(sent)
   const headers: Record<string, string | undefined> = { ...own }
   for (const given of [defaults.headers, request.headers]) {
@@ -108,14 +108,14 @@ function merge(
 
 const recordForm = /\/buckets\/[^/]+\/collections\/[^/]+\/records\/./
 
-// No regular expression, because it would scan each run of slashes once from each of its slashes.
+// No regular expression, because it would be quadratic in the number of slashes.
 export function withoutTrailingSlashes(path: string): string {
   let end = path.length
   while (end > 1 && path[end - 1] === '/') end -= 1
   return path.slice(0, end)
 }
 
-// Keys that could reach a prototype were refused when the body was read.
+// Keys that could reach a prototype were rejected when the body was read.
 function mergeDeeply(base: Record<string, unknown>, over: Record<string, unknown>): Record<string, unknown> {
   const merged: Record<string, unknown> = { ...base }
   for (const [key, value] of Object.entries(over)) {
@@ -129,13 +129,13 @@ function isMapping(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-/** The body of the answer to a batch. The bytes of its lists are moved there: as a text they would be three copies more. */
+/** The body of a batch response. Joins lists as bytes, because text would need three more copies. */
 export function joinSubResponses(requests: readonly MergedRequest[], replies: readonly Reply[]): Uint8Array {
   const responses = replies.flatMap((reply, index) => [',', ...subResponse(requests[index]!, reply)])
   return joinBytes(['{"responses":[', ...responses.slice(1), ']}'])
 }
 
-/** The answer of a sub-request as pieces of JSON text, so that a long body is not parsed again. One that is empty by nature is `{}`. */
+/** A sub-response as chunks of JSON text, so that a long body is not parsed again. Without a body it is `{}`. */
 function subResponse(request: MergedRequest, reply: Reply): (string | Uint8Array)[] {
   const body = request.method === 'HEAD' ? null : (reply.body as string | Uint8Array | null)
   const headers: Record<string, string> = { ...reply.headers }

@@ -1,4 +1,4 @@
-/** Versions as the exposed protocol spells them: ETag and Last-Modified, If-Match and If-None-Match, 304 and 412. */
+/** Versions in HTTP: ETag and Last-Modified, If-Match and If-None-Match, 304 and 412. */
 import { errno, ServiceError, type Problem } from '../domain/errors.ts'
 import {
   floored,
@@ -16,32 +16,32 @@ import {
 import type { Reply } from './reply.ts'
 import type { RequestHeaders } from './resource.ts'
 
-/** ETag and Last-Modified of a version. */
+/** The ETag and Last-Modified headers of a version. */
 export function versionHeaders(timestamp: Timestamp): Record<string, string> {
   return { ETag: toEntityTag(timestamp), 'Last-Modified': toHttpDate(timestamp) }
 }
 
-/** 304: the client's version is the current one. */
+/** 304: the client has the current version. */
 export function notModifiedReply(timestamp: Timestamp): Reply {
   return { status: 304, headers: versionHeaders(timestamp), body: null }
 }
 
-/** 304 for a collection. Throws `ServiceError` 412 where another version was named. */
+/** 304 for a collection. Throws `ServiceError` 412 if another version was named. */
 export function unmetReply({ outcome, timestamp }: UnmetRead): Reply {
   if (outcome === 'not-modified') return notModifiedReply(timestamp)
-  throw changed('The stored version is not the one that was named', versionHeaders(timestamp))
+  throw changed('The collection has changed since that version', versionHeaders(timestamp))
 }
 
 /**
- * Reads If-Match and If-None-Match. The timestamp of If-Match is rounded down to the storage's 10 ms, so that no change
- * is overlooked; that of If-None-Match is compared as it came. If-Modified-Since and If-Unmodified-Since are ignored.
+ * Reads If-Match and If-None-Match. Rounds If-Match down to the storage's 10 ms, so that no change is missed; If-None-Match is compared
+ * exactly. Ignores If-Modified-Since and If-Unmodified-Since.
  */
 export function readPrecondition(headers: RequestHeaders, problems: Problem[] = []): Precondition {
   const match = headers['if-match']
   const noneMatch = headers['if-none-match']
   if (match === undefined && noneMatch === undefined) return noPrecondition
   if (match !== undefined && noneMatch !== undefined) {
-    const description = 'can not be combined with If-Match'
+    const description = 'cannot be combined with If-Match'
     problems.push({ location: 'header', name: 'If-None-Match', description })
   }
   if (match === '*') return { kind: 'exists' }
@@ -52,17 +52,17 @@ export function readPrecondition(headers: RequestHeaders, problems: Problem[] = 
     : { kind: 'unmodified-since', timestamp: floored(timestamp) }
 }
 
-/** Judges a collection that changed at that moment: 304, or null where the request proceeds. Throws `ServiceError` 412. */
+/** Evaluates the precondition on a collection: returns 304, or null to proceed. Throws `ServiceError` 412. */
 export function collectionConditionReply(headers: RequestHeaders, timestamp: Timestamp): Reply | null {
   const verdict = evaluateCollection(readPrecondition(headers), timestamp)
   return verdict && unmetReply(verdict)
 }
 
-/** 412 with the stored record, without which clients can't settle the conflict; null: there is none. */
+/** 412 with the stored record, which clients need to resolve the conflict; null: there is none. */
 export function recordChanged(existing: SyncRecord | null, isUnwanted = false): ServiceError {
-  if (!existing) return changed('The stored version is not the one that was named')
+  if (!existing) return changed('The record does not exist')
   const { id, lastModified, payload, sortindex } = existing
-  const message = isUnwanted ? 'The record exists already' : 'The record was changed meanwhile'
+  const message = isUnwanted ? 'The record already exists' : 'The record has changed since that version'
   const details = { existing: { id, last_modified: lastModified, payload, sortindex } }
   return changed(message, versionHeaders(lastModified), details)
 }

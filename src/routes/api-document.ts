@@ -1,4 +1,4 @@
-/** The API document: what the routes say of themselves, as OpenAPI. */
+/** Writes the API document (OpenAPI) from the routes. */
 import type { TSchema } from '@sinclair/typebox'
 import { registerSchemaPath } from '@elysiajs/swagger/utils'
 import { answerComponents, type DocumentedAnswer } from '../protocol/answers.ts'
@@ -7,50 +7,48 @@ import { documentedAs } from '../protocol/schemas.ts'
 import type { App } from './call.ts'
 
 const introduction = `
-The collections of a Firefox Sync storage as JSON records, encrypted as they are: this service never holds the key.
+The collections of a Firefox Sync storage as encrypted JSON records. This service never has the encryption key.
 
-**To try it**, send an access token together with its \`X-KeyID\`, or an identity assertion. The command \`sync-bridge sandbox\`
-starts a storage with sample data and prints a link to a page of this document where both, and the \`bucket_id\`, are filled in.
+**To try it**, send an access token with its \`X-KeyID\`, or an identity assertion. The command \`sync-bridge sandbox\`
+starts a storage with sample data and prints a link to this page with both, and the \`bucket_id\`, filled in.
 
-**Timestamps** are whole milliseconds since 1970. An \`ETag\` is a timestamp in quotes, and \`_since\` takes it as it is.
+**Timestamps** are integer milliseconds since 1970. An \`ETag\` is a timestamp in quotes; you can use it as \`_since\`.
 
-**Errors** have one shape: \`code\` is the status, \`errno\` says what happened in a number that does not change, \`message\` says
-it to people. By the \`code\` one knows the \`details\`: all that is wrong with 400 and 415, the stored record with 412.
-\`Retry-After\` comes with 429 and every status from 500.
+**Errors** have one form: \`code\` is the status, \`errno\` a stable error number, and \`message\` a text for people. \`details\`
+depend on the \`code\`: all problems for 400 and 415, the stored record for 412. 429 and 5xx come with \`Retry-After\`.
 
-**Any answer** may carry \`Alert\`, which announces the end of the service, and any success \`Backoff\`: seconds to stay away.
-HEAD answers wherever GET does, and OPTIONS everywhere, for browsers that ask what they may send.
+**Any response** may have an \`Alert\`, which announces the end of the service. Any successful response may have a
+\`Backoff\`: seconds to wait before the next request. HEAD works wherever GET does, OPTIONS everywhere.
 `.trim()
 
-/** The tag of the operations that are GET without the body. */
+/** The tag of HEAD operations. */
 const headTag = 'Headers only'
 
 const tags = {
-  Records: 'What devices have stored',
-  Collections: 'What there is, and when it changed',
-  Batch: 'Many requests at once',
-  Service: 'What this is, and whether it is well',
-  [headTag]: 'HEAD: what GET would answer, without the body',
+  Records: "The data of the user's devices",
+  Collections: 'Names and timestamps of collections',
+  Batch: 'Many requests in one transaction',
+  Service: 'Information, health and pages of this service',
+  [headTag]: 'HEAD: like GET, without the body',
 }
 
 const securitySchemes = {
   bearer: {
     type: 'http',
     scheme: 'bearer',
-    description: 'An OAuth access token for Sync. It needs its key id beside it: give both.',
+    description: 'An OAuth access token for Sync. Also requires the key id.',
   },
   keyId: {
     type: 'apiKey',
     in: 'header',
     name: 'X-KeyID',
-    description: 'Goes with the access token: `<keys_changed_at>-<base64url client state>`',
+    description: 'Required with the access token: `<keys_changed_at>-<base64url client state>`',
   },
   browserid: {
     type: 'apiKey',
     in: 'header',
     name: 'Authorization',
-    description:
-      'Instead of those two, an identity assertion: the word `BrowserID`, a blank, and the assertion',
+    description: 'Alternative to the other two, an identity assertion: `BrowserID <assertion>`',
   },
 }
 
@@ -65,7 +63,7 @@ interface Operation {
   hide?: boolean
 }
 
-/** The API document as JSON text, with every route below the prefix. */
+/** Writes the API document as JSON, with every route below the prefix. */
 export function writeApiDocument(
   routes: App['routes'],
   prefix: string,
@@ -84,7 +82,7 @@ export function writeApiDocument(
   }
   for (const operation of Object.values(paths).flatMap((methods) => Object.values(methods))) {
     delete operation.hide
-    // Headers that are credentials are no parameters in OpenAPI.
+    // In OpenAPI, credentials are security schemes and not parameters.
     operation.parameters = operation.parameters
       ?.filter(({ name }) => name !== 'authorization' && name !== 'x-keyid')
       .map((parameter) => ({ ...parameter, name: parameterName(parameter.name, parameter.in) }))
@@ -100,10 +98,10 @@ export function writeApiDocument(
   })
 }
 
-/** A GET is a HEAD too, which answers the headers alone. */
+/** The HEAD operation of a GET. */
 function headOf(get: Operation): Operation {
   const operationId = get.operationId.replace(/^(get|list)/, 'head')
-  const summary = `${get.summary}: the headers alone`
+  const summary = `${get.summary}: headers only`
   return { ...bodiless(get), operationId, summary, tags: [headTag] }
 }
 
@@ -115,7 +113,7 @@ function bodiless(operation: Operation): Operation {
   return { ...operation, responses: Object.fromEntries(responses) }
 }
 
-/** Translates schemas into those of OpenAPI 3.0, which has no `patternProperties`. One with a title becomes a component. */
+/** Translates schemas to OpenAPI 3.0, which has no `patternProperties`. A schema with a title becomes a component. */
 function toOpenApi(value: unknown, components: Record<string, unknown>): unknown {
   if (Array.isArray(value)) return value.map((item) => toOpenApi(item, components))
   if (typeof value !== 'object' || value === null) return value
@@ -126,7 +124,7 @@ function toOpenApi(value: unknown, components: Record<string, unknown>): unknown
     return { $ref: `#/components/schemas/${title}` }
   }
   if (patternProperties) [same.additionalProperties] = Object.values(patternProperties)
-  // The examples of a body stand beside its schema.
+  // OpenAPI has the examples of a body next to its schema.
   if ('type' in same) delete same.examples
   return Object.fromEntries(Object.entries(same).map(([key, member]) => [key, toOpenApi(member, components)]))
 }

@@ -24,14 +24,13 @@ export function addBatchRoute(app: App, prefix: string): void {
       readAuthorization(headers)
       const body = receiveBody(call)
       const open = opener(call)
-      // Authenticate the envelope before reading sub-requests. A legacy assertion, without a client state, is authenticated for
-      // each bucket that they name.
+      // Authenticates the batch before reading its sub-requests. A legacy assertion, without a client state, is authenticated per bucket.
       const identity = readAnonymousIdentity(headers)
       const known = identity?.clientState
         ? await open(identity).catch((error: unknown) => ownReply(error, services))
         : null
-      // With a refused envelope sub-requests may still carry credentials of their own. A large body, or one of unknown length, is
-      // not parsed then: a stranger must not get the time that it costs.
+      // Sub-requests may have their own credentials, so a rejected batch is still parsed if its body is small. A large body, or one of
+      // unknown length, is not, because that costs too much time for a stranger.
       const isSmall = Number(headers['content-length'] ?? Infinity) <= 65_536
       if (known && 'status' in known && !isSmall) return known
       await body.arrived
@@ -58,20 +57,20 @@ export function addBatchRoute(app: App, prefix: string): void {
 
 type Open = (identity: Identity) => Promise<BulkStorage>
 
-/** Opens the storage of each identity in a batch, once. Rejects with `ServiceError` 401 when the identity is refused. */
+/** Opens the storage of each identity in a batch once. Rejects with `ServiceError` 401 if the identity is rejected. */
 function opener(call: Call): Open {
   const opened = new Map<string, Promise<BulkStorage>>()
   const openNow = (identity: Identity) => Promise.try(() => call.services.openStorage(identity, call))
   return (identity) => opened.getOrInsertComputed(identity.key, () => openNow(identity))
 }
 
-/** A sub-request that was read and waits for the storage. */
+/** A sub-request that is read and waits for the storage. */
 interface PendingStep extends Step {
   resource: BucketResource
   input: Input
 }
 
-/** Reads a sub-request as far as that needs no storage. Its own mistakes become its own answer. */
+/** Reads a sub-request. Its own errors become its reply. */
 async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<PendingStep | Reply> {
   const { services } = call
   const { settings } = services
@@ -85,8 +84,8 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
       throw refusedMethod(method, below, services)
     if (!isBucketResource(resource)) {
       const reply = await answerOpenly(resource, headers, call)
-      // A heartbeat of a part that is down; and one 503 makes the whole batch a 503.
-      if (reply.status >= 500) throw new UpstreamError('refused', 'A sub-request is answered 503')
+      // A failed heartbeat; one 503 makes the whole batch a 503.
+      if (reply.status >= 500) throw new UpstreamError('refused', 'The heartbeat in a sub-request failed')
       return reply
     }
     const address = { host: call.host, path, query: merged.query }
@@ -100,8 +99,7 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
 }
 
 /**
- * The operation for a transaction: there a count with filters must see the writes before it, so it becomes a list whose
- * records are counted.
+ * Adapts an operation for a transaction, where a count with filters must see earlier writes: it becomes a list whose records are counted.
  */
 function asTransactionStep(operation: Operation): Operation {
   if (operation.kind !== 'count' || Object.values(operation.filter).every((part) => part === undefined))
@@ -110,7 +108,7 @@ function asTransactionStep(operation: Operation): Operation {
   return { kind: 'list', collection, options: { ...filter, sort: 'newest' }, precondition }
 }
 
-/** Resources that need no credentials. Pages, documents and metrics are not served in batches. */
+/** Answers resources that need no credentials. Batches do not serve pages, documents and metrics. */
 async function answerOpenly(resource: Resource, headers: RequestHeaders, call: Call): Promise<Reply> {
   if (resource === root) return rootReply(headers, call)
   if (resource === heartbeat) return heartbeatReply(call.services)
@@ -128,7 +126,7 @@ function answerStep({ resource, input }: PendingStep, outcome: OperationOutcome,
   }
 }
 
-/** The answer of one sub-request that failed. A failure that is not its own ends the whole batch. */
+/** The reply to a failed sub-request. Other failures end the whole batch. */
 function ownReply(error: unknown, { settings }: Services): Reply {
   if (error instanceof ServiceError && error.status < 500) return errorReply(error, settings)
   throw error

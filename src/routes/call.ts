@@ -1,4 +1,4 @@
-/** What every route has at hand: its request as a call, checked, and the services that it is answered with. */
+/** The request of a route as a validated call, and the services that routes use. */
 import type { Elysia } from 'elysia'
 import type { Identity } from '../domain/credentials.ts'
 import { errno, invalid, invalidRequest, ServiceError, type Problem } from '../domain/errors.ts'
@@ -13,44 +13,44 @@ import { readQuery, versionPrefix } from '../protocol/find.ts'
 import type { Address, RequestHeaders } from '../protocol/resource.ts'
 import type { Settings } from '../settings/settings.ts'
 
-/** One request: what is known of it before it is routed, and what it has cost so far. */
+/** One request: what is known before routing, and its cost so far. */
 export class Call implements Address {
   readonly method: string
   readonly path: string
   readonly query: string
   readonly host: string | null
   readonly origin: string | null
-  /** The user, once the credentials are checked. */
+  /** The user, once authenticated. */
   user: string | null = null
-  /** The client's own `X-Request-Id`, or else one of ours; the storage and the token server get it too. */
+  /** The client's `X-Request-Id`, or a new one; passed on to the storage and the token server. */
   readonly requestId: string
   /** Wall clock, ms since 1970. */
   readonly startedAtMs: number
-  /** The same moment on a clock that never goes back. */
+  /** The same time on a clock that never goes back. */
   readonly monotonicStartMs: number
-  /** When the client must be answered, on the clock that never goes back. */
+  /** The deadline of the response, on the clock that never goes back. */
   readonly deadlineAtMs: number
-  /** The resource that it was routed to; null where nothing is at its path. */
+  /** The resource of the route; null if nothing is at its path. */
   route: string | null = null
-  /** The upstream cost, added up while the request is carried out. */
+  /** The upstream cost so far. */
   readonly work: CallTally & { cached: boolean | null } = {
     upstreamCalls: 0,
     upstreamMs: 0,
     upstreamStatus: null,
-    /** Whether its credentials were known without a call to the token server; null: it needed none. */
+    /** Whether the credentials were cached; null: it needed none. */
     cached: null,
   }
-  /** Those of each storage that was opened; every answer repeats them, errors too. */
+  /** The notices of each opened storage; every response repeats them, errors too. */
   readonly notices: Notices[] = []
   /** Whether several users share the URL of the bucket. */
   isLegacyBucket = false
-  /** The body that is being received; null for a request that needs none. */
+  /** The body that is being received; null if the request needs none. */
   body: IncomingBody | null = null
   #memory: RequestMemory | null = null
 
   /**
-   * Refuses nothing, so that every answer has a request id. The signal of `request` fires when the client hangs up; reads are then
-   * given up, writes are not. Headers are read at once: each single look into those of the runtime costs as much as half a microsecond.
+   * Never fails, so that every response has a request id. The signal of `request` fires when the client disconnects, which aborts reads but
+   * not writes. Headers are read at once, because each access to the runtime's headers costs half a microsecond.
    */
   constructor(
     readonly request: Request,
@@ -64,19 +64,19 @@ export class Call implements Address {
     this.query = query
     this.host = headers.host ?? null
     this.origin = headers.origin ?? null
-    // Other characters could forge log lines, or headers of upstream calls.
+    // Other characters could forge log lines or headers of upstream calls.
     this.requestId = requestId && /^[\w.-]{1,64}$/.test(requestId) ? requestId : services.createRequestId()
     this.startedAtMs = services.now()
     this.monotonicStartMs = services.monotonicNow()
     this.deadlineAtMs = this.monotonicStartMs + services.settings.requestTimeoutSeconds * 1000
   }
 
-  /** For whom memory is held. An unauthenticated request is never that of a user, because its credentials may spell a user's name. */
+  /** The owner of its memory. Unauthenticated requests have a prefix, because their credentials could be a user's name. */
   get owner(): string {
     return this.user ?? `unauthenticated ${this.headers.authorization ?? ''}`
   }
 
-  /** What the request holds in memory: its body, and long answers until they are sent. Most requests hold nothing. */
+  /** The memory of the request: its body, and a long response until it is sent. Most requests need none. */
   get memory(): RequestMemory {
     return (this.#memory ??= this.services.memory.open(this.owner))
   }
@@ -86,7 +86,7 @@ export class Call implements Address {
   }
 }
 
-/** Path and query of a request's URL, which is relative when the client sent no usable Host. */
+/** Splits a request's URL into path and query. The URL is relative if the client sent no usable Host. */
 function splitUrl(url: string): { path: string; query: string } {
   const start = url.startsWith('/') ? 0 : url.indexOf('/', url.indexOf('://') + 3)
   const question = url.indexOf('?', start)
@@ -94,55 +94,52 @@ function splitUrl(url: string): { path: string; query: string } {
   return { path: url.slice(start, question), query: url.slice(question) }
 }
 
-/** Everything that the routes use; they do not know how it is done. */
+/** The services that routes use. */
 export interface Services {
   settings: Settings
   /**
-   * Opens the storage of a user, whose notices are the call's from then on. Rejects with `ServiceError` 401 when the token
-   * server refuses the identity, with `UpstreamError` when the token server can't be used.
+   * Opens the storage of a user and adds its notices to the call. Rejects with `ServiceError` 401 if the token server refuses the identity,
+   * with `UpstreamError` if the token server can't be used.
    */
   openStorage(identity: Identity, call: Call): Promise<BulkStorage>
-  /**
-   * The name by which the token server knows this identity's user; null when it knows none. Throws `ServiceError` 503
-   * when too many such questions are in flight.
-   */
+  /** The token server's id of this identity's user; null if unknown. Throws `ServiceError` 503 if too many such calls are in flight. */
   identify(identity: Identity, requestId: string): Promise<string | null>
-  /** Carries out all steps, or none with a visible effect: rejects when the storage broke. */
+  /** Runs all steps as one transaction. Rejects if the storage failed; then none has a visible effect. */
   transact(steps: Step[], call: Call): Promise<OperationOutcome[]>
-  /** The health of the services behind this one. */
+  /** The health of upstream services. */
   heartbeat(): Promise<{ storage: boolean; cache: boolean; permission: boolean }>
   version: { name: string; version: string; commit: string; source: string }
   /** Wall clock, ms since 1970. */
   now(): number
-  /** On a clock in ms that never goes back. */
+  /** A clock in ms that never goes back. */
   monotonicNow(): number
-  /** Makes the id of a request that came without one; 16 hexadecimal digits. */
+  /** Creates an id for a request without one: 16 hexadecimal digits. */
   createRequestId(): string
-  /** Whether this process is about to end, so that clients should open other connections. */
+  /** Whether this process is stopping, so that clients should close their connections. */
   isStopping: boolean
   load: Pick<RequestLimit, 'isFull' | 'refuse' | 'acquire' | 'backoffSeconds'>
   memory: Pick<MemoryBudget, 'open'>
   bodies: Pick<Bodies, 'receive'>
   streams: Pick<AnswerStreams, 'send'>
-  /** Answers with the metrics; null when they are switched off. */
+  /** Replies with the metrics; null if disabled. */
   metrics: (() => Promise<Reply>) | null
-  /** Told what happens, for logs and metrics, which tell no secrets and no ids. */
+  /** Callbacks for logs and metrics, which contain no secrets and no ids. */
   observers: {
     /** A request was answered. */
     request(call: Call, reply: Reply, durationMs: number): void
-    /** A list has broken off after so many bytes were sent. */
+    /** A list broke off after `bytes` were sent. */
     listBroken(call: Call, bytes: number, cause: unknown): void
-    /** A batch was carried out, and this was answered to each of its sub-requests. */
+    /** A batch was executed, with these replies to its sub-requests. */
     batch(requests: readonly { method: string }[], replies: readonly Reply[]): void
     /** A request failed because something was thrown. */
     error(thrown: unknown): void
   }
 }
 
-/** The app, whose routes all have a `call`. They are added to this one instance: plugins would add each three times. */
+/** The app, whose routes all have a `call`. Routes are added to this instance, because a plugin would add each three times. */
 export type App = ReturnType<typeof withCalls>
 
-/** Gives every route its `call`: what is known of the request. Checks it before anything else. */
+/** Gives every route its `call`, checked before anything else. */
 export function withCalls(app: Elysia, services: Services) {
   return app.derive(({ request, headers }) => {
     const call = new Call(request, services, headers)
@@ -151,17 +148,14 @@ export function withCalls(app: Elysia, services: Services) {
   })
 }
 
-/**
- * Begins to receive the body of a request, within what is left of the request's time. Called before anything is waited for.
- * Throws `ServiceError` 413 or 415.
- */
+/** Starts to receive the body of a request, within its deadline. Call it before the first await. Throws `ServiceError` 413 or 415. */
 export function receiveBody(call: Call): IncomingBody {
   return (call.body = call.services.bodies.receive(call.request, call.memory, call.deadlineAtMs))
 }
 
 /**
- * Rejects a request that exceeds the limits, before the framework has seen it and without reading more of it than needed:
- * a rejection must cost a fraction of an answer. Null: the request proceeds. Only requests for users' data are rejected.
+ * Rejects a request if the limits are reached, before the framework sees it and without reading it, so that a rejection is cheap. Null: the
+ * request proceeds. Only for requests for user data.
  */
 export function shedLoad(request: Request, services: Services): Reply | null {
   const { load, settings } = services
@@ -174,51 +168,50 @@ export function shedLoad(request: Request, services: Services): Reply | null {
   return errorReply(overload, settings)
 }
 
-/** Checks what a router does not: host, origin, framing, and whether the service has ended. Throws `ServiceError`. */
+/** Checks what a router does not: host, origin, framing, and end of service. Throws `ServiceError`. */
 export function checkCall(call: Call): void {
   const { origin, method, path, services } = call
   const { settings } = services
   checkHost(call.host, settings)
   if (origin !== null && (origin.length > maxOriginLength || settings.corsOrigins?.has(origin) === false)) {
-    throw invalid('header', 'Origin', 'is not an allowed origin')
+    throw invalid('header', 'Origin', 'is not allowed by service.cors_origins')
   }
   const hasEnded = settings.eos !== null && settings.eos.atMs <= call.startedAtMs
   if (hasEnded && method !== 'OPTIONS' && !heartbeatPath.test(path)) {
-    throw new ServiceError(410, errno.serviceEnded, 'This service has ended')
+    throw new ServiceError(410, errno.serviceEnded, 'This service has been shut down')
   }
-  // Clients must not send a fragment: servers that cut it off and servers that keep it would see two different ids.
+  // Rejects fragments: servers that remove them and servers that keep them would see different ids.
   if (path.includes('#') || call.query.includes('#')) {
-    throw invalid('path', 'path', 'must not have a fragment')
+    throw invalid('path', 'path', 'must not contain a fragment (#)')
   }
   if (call.query !== '') {
-    // The framework leaves broken escapes as they are, so that one id could pass for another, and it bounds no number of
-    // parameters.
+    // The framework ignores invalid escapes, so that one id could pass for another, and does not limit the parameters.
     const problems: Problem[] = []
     readQuery(call.query, problems)
     if (problems.length > 0) throw invalidRequest(problems)
   }
   if (method !== 'GET' && method !== 'HEAD') return
-  // Servers that disagree about where such a body ends take its rest for another request (request smuggling).
+  // Prevents request smuggling: proxies may disagree about where such a body ends.
   const isChunked = call.headers['transfer-encoding'] !== undefined
   if (isChunked || Number(call.headers['content-length'] ?? 0) > maxIgnoredBodyBytes) {
     const name = isChunked ? 'Transfer-Encoding' : 'Content-Length'
-    throw invalid('header', name, `must be absent: ${method} has no body`, closing)
+    throw invalid('header', name, `must be absent: ${method} must not have a body`, closing)
   }
 }
 
 const maxOriginLength = 1024
-// Clients in use send {} with GET, which counts as no body.
+// Allows the {} that some clients send with GET.
 const maxIgnoredBodyBytes = 1024
 export const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
 
 const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/
 
-/** Refuses a Host that is missing, doubled or malformed. HTTP/1.0 may omit it where the settings name our host. */
+/** Rejects a Host that is missing, repeated or malformed. HTTP/1.0 may omit it if `http_host` is set. */
 export function checkHost(host: string | null, { httpHost }: Pick<Settings, 'httpHost'>): void {
   if ((host === null || host === '') && httpHost !== null) return
   const match = hostForm.exec(host ?? '')
   if (match && Number(match[1] ?? 0) <= 65_535) return
-  throw invalid('header', 'Host', 'must be one host name with an optional port', closing)
+  throw invalid('header', 'Host', 'must be one host name, with an optional port', closing)
 }
 
 const closing = { headers: { Connection: 'close' } }

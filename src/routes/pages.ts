@@ -1,4 +1,4 @@
-/** The API document, the page that draws it, and the explorer. The executable holds all that they load. */
+/** The API document, its page, the guides and the explorer. The executable contains all their files. */
 import { frontPage, guideFile } from '../docs/guides.ts'
 import { docsFiles, pageServer } from '../docs/page-files.ts'
 import { explorerFiles } from '../explorer/page-files.ts'
@@ -9,13 +9,13 @@ import { writeApiDocument } from './api-document.ts'
 import { unknownPath } from './unrouted.ts'
 import type { App, Services } from './call.ts'
 
-/** GET /__api__ and GET /docs: the API document, and a page to read and try it with. */
+/** GET /__api__ and GET /docs: the API document, and a page to read and try it. */
 export function addDocsRoutes(app: App, prefix: string, { settings, version }: Services): void {
   let made: string | null = null
   app.get(
     prefix + openapi.path,
     () => {
-      // At the first request all routes are there.
+      // Written at the first request, when all routes exist.
       made ??= writeApiDocument(app.routes, prefix, { title: settings.projectName, version: version.version })
       return { status: 200, headers: {}, body: made }
     },
@@ -30,7 +30,7 @@ export function addDocsRoutes(app: App, prefix: string, { settings, version }: S
   app.get(prefix + docsFile.path, ({ params }) => orUnknown(fileOf(params['*'])), docsFile.schemas)
 }
 
-/** The enabled writes may change while the process runs, so they are no part of the API document. */
+/** Adds the enabled writes to the page. They can change at a reload, so they are not in the API document. */
 function showWrites(page: string, { readonly, writable }: Settings): string {
   const names = (collections: ReadonlySet<string>) => (readonly ? [] : [...collections]).join(' ')
   return page
@@ -38,14 +38,14 @@ function showWrites(page: string, { readonly, writable }: Settings): string {
     .replace('data-delete=""', `data-delete="${names(writable.delete)}"`)
 }
 
-// Titles come from web pages. The page only ever sets text, and this policy makes the browser refuse anything else.
+// Titles come from web pages. The explorer only sets text, and this policy makes the browser enforce that.
 const noMarkup = "; require-trusted-types-for 'script'; trusted-types 'none'"
 
 /** GET /explore: a page that shows users their own data, decrypted in the browser. */
 export function addExploreRoutes(app: App, prefix: string, { settings }: Services): void {
   if (!settings.explorerEnabled) return
   const serve = pageServer(explorerFiles, noMarkup)
-  // Without the pages of the docs there is no guide to lead to.
+  // Without the docs there is no guide to link to.
   const page = (html: string) => (settings.docsEnabled ? html : html.replace(/<a data-guide.*?<\/a>/, ''))
   app.get(prefix + explore.path, () => serve('explore.html', page), explore.schemas)
   app.get(prefix + exploreFile.path, ({ params }) => orUnknown(serve(params['*'])), exploreFile.schemas)

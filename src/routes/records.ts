@@ -1,4 +1,4 @@
-/** Buckets, collections and records: read the request, ask the storage of its user, answer. */
+/** Routes of buckets, collections and records. */
 import { invalidRequest, type Problem } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import { evaluateCollection } from '../domain/record.ts'
@@ -36,7 +36,7 @@ export function addBucketRoutes(app: App, prefix: string): void {
     ...putRecord.schemas,
     transform({ params, call }) {
       requireEnabled(putRecord, params, call)
-      // The body begins to arrive before anything is waited for.
+      // Starts receiving before the first await.
       receiveBody(call)
     },
   })
@@ -49,12 +49,12 @@ export function addBucketRoutes(app: App, prefix: string): void {
   })
 }
 
-/** Answers as if there was no collection that the operator has left out, before anything else is looked at. */
+/** Answers 404 for a collection that the operator does not expose, before any other check. */
 function requireReadable({ params, call }: { params: { collection_id: string }; call: Call }): void {
   if (!isReadable(params, call.services.settings)) throw unknownPath()
 }
 
-/** Refuses a write that the operator did not enable, before credentials and body are looked at. */
+/** Rejects a write that is not enabled, before credentials and body are checked. */
 function requireEnabled(
   resource: Resource,
   params: { collection_id: string; '*': string },
@@ -62,20 +62,20 @@ function requireEnabled(
 ): void {
   requireReadable({ params, call })
   const { settings } = call.services
-  // With an empty id the path is the list's with a slash too many, which is redirected for every method.
+  // An empty id is the list's path with an extra slash, which is redirected for every method.
   if (params['*'] === '' || disabledBy(resource, params, settings) === null) return
   throw refusedMethod(call.method, belowVersion(call.path, settings)!, call.services)
 }
 
 type BucketInput = Input<Record<string, unknown> & { bucket_id: string }>
 
-/** The handler of a resource. The framework reads its source for the parts of the context that it has to make. */
+/** The handler of a resource. The framework reads its source to see which parts of the context it needs. */
 function handle(resource: BucketResource) {
   return ({ params, query, call }: Pick<BucketInput, 'params' | 'query'> & { call: Call }) =>
     answer(resource, { params, query, headers: call.headers, address: call, body: undefined }, call)
 }
 
-/** Finds the storage, asks it and answers: the way of every request in a bucket. */
+/** Opens the storage, runs the operation and replies; used by all requests in a bucket. */
 async function answer(resource: BucketResource, input: BucketInput, call: Call): Promise<Reply> {
   const { services } = call
   call.route = resource.name
@@ -98,13 +98,13 @@ async function answer(resource: BucketResource, input: BucketInput, call: Call):
     if (outcome.outcome === 'failed') throw outcome.error
     return (reply = resource.answer(outcome, input, services.settings))
   } finally {
-    // A list is in flight until the last byte of it was handed on.
+    // A list is in flight until its last byte is sent.
     if (reply && isSource(reply.body)) reply.ended = release
     else release()
   }
 }
 
-/** Carries out one operation. Lists stream as they come; a write is a transaction of one step. */
+/** Runs one operation. Lists are streamed; a write is a transaction of one step. */
 function execute(operation: Operation, storage: BulkStorage, call: Call): Promise<OperationOutcome> {
   switch (operation.kind) {
     case 'get':

@@ -1,4 +1,4 @@
-/** What this service is, and whether it works. */
+/** The root view, version, metrics and health checks. */
 import { readAnonymousIdentity } from '../protocol/identity.ts'
 import { versionPrefix } from '../protocol/find.ts'
 import { publicOrigin } from '../protocol/origin.ts'
@@ -13,13 +13,13 @@ export function addServiceRoutes(app: App, prefix: string, services: Services): 
   if (services.metrics) app.get(prefix + metrics.path, services.metrics, metrics.schemas)
 }
 
-/** Whether this process and the services behind it work. These are also answered without the version prefix. */
+/** Health checks, also available without the version prefix. */
 export function addHealthRoutes(app: App, prefix: string, services: Services): void {
   app.get(prefix + heartbeat.path, () => heartbeatReply(services), heartbeat.schemas)
   app.get(prefix + lbheartbeat.path, () => emptyReply(200), lbheartbeat.schemas)
 }
 
-/** The root view: what the service is and can do. Refused credentials are no error here: the answer then names no user. */
+/** The root view: what the service is and can do. Invalid credentials are no error; the reply then names no user. */
 export async function rootReply(headers: RequestHeaders, call: Call): Promise<Reply> {
   const { services } = call
   const { settings, version } = services
@@ -41,16 +41,15 @@ export async function rootReply(headers: RequestHeaders, call: Call): Promise<Re
       readonly: settings.readonly,
       'cliquet.batch_max_requests': settings.batchMaxRequests,
     },
-    // No names of extensions that are not here (history, attachments, accounts, permissions_endpoint): a client that sees such a
-    // name calls what it stands for.
+    // Only extensions that exist: a client that sees history, attachments, accounts or permissions_endpoint calls them.
     capabilities: {
       sync_bridge: {
-        description: 'The collections of a Firefox Sync storage, encrypted as they are',
+        description: 'The encrypted collections of a Firefox Sync storage',
         url: docs,
       },
       bearer_authentication: { description: 'OAuth access tokens, with the key id in X-KeyID', url: docs },
       browserid_authentication: {
-        description: 'Identity assertions, for token servers that still take them',
+        description: 'Identity assertions, for token servers that still accept them',
         url: docs,
       },
     },
@@ -58,7 +57,7 @@ export async function rootReply(headers: RequestHeaders, call: Call): Promise<Re
   })
 }
 
-/** 200 when all parts answer, otherwise 503 with the same body. */
+/** 200 if everything is available, else 503 with the same body. */
 export async function heartbeatReply(services: Services): Promise<Reply> {
   const parts = await services.heartbeat()
   const pause = { 'Retry-After': String(Math.max(services.settings.retryAfterSeconds, 1)) }

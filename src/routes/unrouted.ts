@@ -1,4 +1,4 @@
-/** What no route matched: preflights, redirects, and refusals with all that is wrong. */
+/** Requests without a route: preflights, redirects and errors. */
 import { frontDoor } from '../docs/front-door.ts'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import {
@@ -16,7 +16,7 @@ import { withoutTrailingSlashes } from '../protocol/subrequest.ts'
 import type { Settings } from '../settings/settings.ts'
 import { checkCall, heartbeatPath, type Call, type Services } from './call.ts'
 
-/** Answers a request that no route matched: preflights, redirects, and what is refused. Throws `ServiceError` 404 or 405. */
+/** Answers a request without a route: preflights and redirects. Throws `ServiceError` 404 or 405. */
 export function answerUnrouted(call: Call): Reply {
   checkCall(call)
   const { method, path, services } = call
@@ -40,11 +40,11 @@ export function answerUnrouted(call: Call): Reply {
   throw refusedMethod(method, below, services)
 }
 
-// Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them,
-// because clients could read them as another origin.
+// Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them, because clients
+// could read them as another origin.
 const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
-/** What a method that is not answered at a path is refused with: 405 where others are, otherwise 404. */
+/** The error for a method that is not served at a path: 405 if others are, else 404. */
 export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
   const { resources, params } = findResources(path, settings) ?? { resources: [], params: {} }
   if (!resources.some(({ name }) => isServed(name, settings, metrics !== null))) return unknownPath()
@@ -52,7 +52,7 @@ export function refusedMethod(method: string, path: string, { settings, metrics 
   const methods = new Set(open.flatMap((each) => (each.method === 'GET' ? ['GET', 'HEAD'] : each.method)))
   const meant = resources.find((resource) => resource.method === method)
   const closed = meant && disabledBy(meant, params, settings)
-  const message = closed ? `Method not allowed: ${closed}` : 'Method not allowed on this resource'
+  const message = closed ? `Method not allowed: ${closed}` : `Method not allowed: ${method} on this resource`
   const headers = { Allow: [...methods, 'OPTIONS'].join(', ') }
   return new ServiceError(405, errno.methodNotAllowed, message, { headers })
 }
@@ -67,16 +67,15 @@ function redirect({ host, query, services }: Call, path: string): Reply {
 }
 
 /**
- * Refuses a request whose path, query or headers its schemas do not accept, with all problems at once, where the
- * framework reports those of one place. Throws `ServiceError` 400, 401 where the path is right and the credentials are
- * missing, or 404 where the request is right but for dots in its path.
+ * Rejects a request whose path, query or headers are invalid, with all problems at once, where the framework reports only one part. Throws
+ * `ServiceError` 400, 401 if the path is valid and the credentials are missing, or 404 if only dots in its path are wrong.
  */
 export function rejectInvalid(call: Call): Reply {
   const found = resourcesAt(call)
   const resource = found && resourceFor(call.method, found.resources)
   if (!resource) throw unknownPath()
   const { params } = found
-  // The rest of a record's path may be empty; then the list's path has a slash too many.
+  // An empty record id is the list's path with an extra slash.
   if (params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path))
   const { headers } = call
   if (isBucketResource(resource)) readRequest(resource, { params, headers, address: call })
@@ -84,7 +83,7 @@ export function rejectInvalid(call: Call): Reply {
     const problems = resource.check({ params, query: {}, headers })
     if (problems.length > 0) throw invalidRequest(problems)
   }
-  // The runtime finds routes by the path as it was sent: a bucket "..", whose resolved path is that of the root view.
+  // The runtime routes by the raw path, such as a bucket "..", while the resolved path is that of the root view.
   throw unknownPath()
 }
 
@@ -98,9 +97,9 @@ function resourcesAt({ path, services: { settings } }: Call) {
 }
 
 export function unknownVersion(): ServiceError {
-  return new ServiceError(404, errno.unknownVersion, 'This version of the protocol is not served here')
+  return new ServiceError(404, errno.unknownVersion, 'Unknown protocol version in the path')
 }
 
 export function unknownPath(): ServiceError {
-  return new ServiceError(404, errno.unknownPath, 'There is nothing at this path')
+  return new ServiceError(404, errno.unknownPath, 'Path not found')
 }

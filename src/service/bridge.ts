@@ -16,30 +16,30 @@ import { connect, createServices, type BridgeHost } from './services.ts'
 import type { Log } from '../observability/log.ts'
 import type { Services } from '../routes/call.ts'
 
-/** Where all paths begin, for those who show them. */
+/** The prefix of all paths. */
 export { versionPrefix } from '../protocol/find.ts'
 
-/** A bridge that listens. */
+/** A running bridge. */
 export type Bridge = ReturnType<typeof startBridge>
 
 export interface BridgeOptions {
-  /** How long the commit of a batch, and then its undo, goes on at least; 10 s if absent. */
+  /** Minimum time for the commit of a batch, and then for its undo; default: 15 s. */
   commitPatienceMs?: number
-  /** Whether other processes may listen on the port too; if absent the setting of that name decides. */
+  /** Whether other processes may listen on the port too; default: `reuse_port`. */
   sharesPort?: boolean
-  /** Lines of the log that were lost so far. */
+  /** Log lines lost so far. */
   logLinesDropped?(): number
-  /** The metrics of all processes of the service, when there are several. */
+  /** The metrics of all processes, if there are several. */
   allFamilies?(): Promise<MetricFamily[]>
 }
 
-// Longer than all our deadlines, because the server closes a request's connection that is idle for so long.
+// Longer than all our deadlines, because the server closes connections that are idle for this long.
 const idleTimeoutSeconds = 240
 
-/** How often bodies, readers and the memory of the process are looked at. */
+/** How often bodies, readers and process memory are checked. */
 const watchEveryMs = 100
 
-/** Constructs all parts from their settings, joins them, and listens. Throws when the address can't be used. */
+/** Creates and connects all parts, and listens. Throws if the address can't be used. */
 export function startBridge(settings: Settings, host: BridgeHost, log: Log, options: BridgeOptions = {}) {
   const statsd = settings.statsdUrl && createStatsd(settings.statsdUrl, settings.statsdPrefix)
   const registry = createRegistry()
@@ -51,8 +51,8 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     residentBytes: host.residentBytes,
     collectGarbage: () => Bun.gc(true),
   })
-  const mostBytes = Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes)
-  const memory = new MemoryBudget(mostBytes, () => processMemory.watch())
+  const maxMemoryBytes = Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes)
+  const memory = new MemoryBudget(maxMemoryBytes, () => processMemory.watch())
   const load = new RequestLimit({
     maxRequests: settings.maxConcurrentRequests,
     maxRequestsPerUser: settings.maxConcurrentRequestsPerUser,
@@ -63,7 +63,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const connections = connect(settings, host, observers)
   const streams = new AnswerStreams({
     now: host.monotonicNow,
-    // The shortest idle timeout of the server: there is no other way to end a connection.
+    // Sets the shortest idle timeout, the only way to close a connection.
     cut: (request) => server.timeout(request, 1),
     observeRejection: observers.shed,
     reportGarbage: (bytes) => memory.reportGarbage(bytes),
@@ -101,9 +101,9 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
       reusePort: options.sharesPort ?? settings.reusePort,
       development: false,
       idleTimeout: idleTimeoutSeconds,
-      // We refuse larger bodies ourselves, in JSON; this only bounds what the server reads by itself.
+      // We reject larger bodies ourselves, in JSON; this only bounds what the server buffers.
       maxRequestBodySize: settings.maxRequestBytes + 64 * 1024 * 1024,
-      // Not even our own error answer could be made.
+      // The last resort, if even our own error reply failed.
       error: () => new Response(lastResort.body as string, { status: 500, headers: lastResort.headers }),
     })
   } catch (error) {
@@ -127,19 +127,19 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
       streams.check()
       statsd?.flush()
     } catch (error) {
-      // An error thrown by a timer would end the process.
+      // An error thrown in a timer would end the process.
       observers.error(error)
     }
   }, watchEveryMs)
   watch.unref()
   return {
-    /** Scheme, host and port that it listens on. */
+    /** Scheme, host and port of its address. */
     url: server.url.origin,
     port: server.port!,
     /**
-     * Goes on for `delayMs` while every answer asks its client to close the connection. Then refuses new connections, and
-     * resolves once the requests in flight are answered, or `graceMs` have passed. The server forgets requests whose clients have
-     * hung up, but their writes are finished too.
+     * Serves for another `delayMs` while every response asks its client to close the connection. Then stops listening, and resolves once
+     * the requests in flight are answered or `graceMs` have passed. Waits for writes whose clients have disconnected, which the server no
+     * longer counts.
      */
     async stop(graceMs: number, delayMs = 0): Promise<void> {
       services.isStopping = true
@@ -149,7 +149,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
       clearInterval(watch)
       await disconnect()
     },
-    /** Applies new settings where that needs no new process. */
+    /** Applies new settings that need no restart. */
     reload(changed: Settings): void {
       takeOver(exposed, changed)
       log.level = changed.loggingLevel

@@ -20,7 +20,7 @@ const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
 const graveOutcomes = ['partial', 'unknown', 'unremoved']
 
-/** Reports events to the log, the metrics, and statsd if there is one. */
+/** Creates the observers, which report events to the log, the metrics and statsd, if configured. */
 export function createObservers(
   log: Log,
   { counter, histogram }: Pick<Registry, 'counter' | 'histogram'>,
@@ -31,7 +31,7 @@ export function createObservers(
     histogram(name, help, secondsBounds, labels)
   const requests = counter('requests_total', 'Answered requests', ['route', 'method', 'status'])
   const requestSeconds = timing('request_duration_seconds', 'Time to first byte', 'route')
-  const defects = counter('defects_total', 'Requests that met a defect of the bridge')
+  const defects = counter('defects_total', 'Requests that failed because of a defect of the bridge')
   const calls = counter('upstream_calls_total', 'Calls to upstream', ['target', 'method', 'result'])
   const callSeconds = timing('upstream_duration_seconds', 'Time to first byte of upstream', 'target')
   const credentials = counter('credentials_total', 'Sources of credentials', ['event'], ['rejected-entry'])
@@ -39,12 +39,12 @@ export function createObservers(
   const openings = 'circuit_breaker_openings_total'
   const opened = counter(openings, 'Openings of circuit breakers', ['target'], ['token', 'storage'])
   const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], graveOutcomes)
-  const brokenLists = counter('lists_broken_total', 'Lists that broke off after their beginning was sent')
+  const brokenLists = counter('lists_broken_total', 'Lists that broke off after their start was sent')
   const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
   const shed = counter('requests_shed_total', 'Requests rejected under load', ['reason'], rejectionReasons)
   const lagSeconds = timing('event_loop_lag_seconds', 'Lateness of the event loop')
 
-  // One line a minute reports a cache that is away, or a flood; one line for each request would bury everything else.
+  // Logs each such event at most once a minute, because one line per request would bury everything else.
   const quietUntilMs = new Map<string, number>()
   function warnOncePerMinute(event: LogEvent, fields: LogFields): void {
     if (now() < (quietUntilMs.get(event) ?? 0)) return
@@ -53,7 +53,7 @@ export function createObservers(
   }
 
   return {
-    /** An answered request. Its `route` is a kind of resource, never a path; `batch` stands for all of its sub-requests. */
+    /** A request was answered. `route` is a kind of resource, never a path; `batch` stands for all its sub-requests. */
     request(call: Call, reply: Reply, durationMs: number) {
       const { method } = call
       const route = call.route ?? 'none'
@@ -61,7 +61,7 @@ export function createObservers(
       requestSeconds(durationMs / 1000, route)
       statsd?.time(`request.${route}`, durationMs)
       statsd?.count(`response.${reply.status}`)
-      // Health checks every second would bury the rest. What is at no path is logged too, because somebody expected something there.
+      // Health checks would bury the rest, so they are debug. Unknown paths are info, because someone expected something there.
       const isForData = method !== 'OPTIONS' && (call.route === null || dataRoutes.has(call.route))
       const level = isForData ? 'info' : 'debug'
       if (isLogged(log, level)) log[level]('request', requestFields(call, reply, durationMs))
@@ -73,7 +73,7 @@ export function createObservers(
         log.debug('sub-request', { index, method: requests[index]!.method, status, errno })
       }
     },
-    /** A call to upstream with its result: a status, how it failed, or neither when it was aborted. */
+    /** A call to upstream ended: with a status, with a failure, or aborted. */
     upstreamCall({ target, method, status, failure, ms }: UpstreamCallSummary) {
       calls(`${target}|${method}|${failure ?? status ?? 'aborted'}`)
       callSeconds(ms / 1000, target)
@@ -112,17 +112,17 @@ export function createObservers(
       statsd?.count(`shed.${reason}`)
       warnOncePerMinute('load shed', { reason })
     },
-    /** A list has broken off after so many bytes were sent: the status that was logged says nothing of it. */
+    /** A list broke off after `bytes` were sent; its logged status was 200. */
     listBroken({ requestId }: Pick<Call, 'requestId'>, bytes: number, cause: unknown) {
       brokenLists()
       statsd?.count('list.broken')
       const reason = cause instanceof UpstreamError ? cause.message : describeDefect(cause)
       log.error('list.broken', { requestId, bytes, reason })
     },
-    /** How late the event loop was, at each look. */
+    /** How late the event loop was, at each check. */
     eventLoopLag: (ms: number) => lagSeconds(ms / 1000),
     error(thrown: unknown) {
-      // A foreseen error, whatever its status.
+      // An expected error, whatever its status.
       if (thrown instanceof ServiceError) return
       if (thrown instanceof UpstreamError) {
         if (thrown.failure === 'abandoned') return
@@ -136,7 +136,7 @@ export function createObservers(
   }
 }
 
-/** The ids as in an address, joined by blanks; as many texts as it takes, because the log cuts a long one. */
+/** The percent-encoded ids, joined by blanks; several texts, because the log cuts long values. */
 function inLines(ids: string[]): string[] {
   const lines: string[] = []
   for (const id of ids.map(encodeURIComponent)) {
@@ -149,9 +149,10 @@ function inLines(ids: string[]): string[] {
 
 const dataRoutes = new Set(['bucket', 'collections', 'collection', 'records', 'record', 'batch'])
 
-const withoutRedis = 'requests go on: look at service.cache_url, or set service.cache_backend = memory'
+const withoutRedis =
+  'requests continue without the shared cache: check service.cache_url, or set service.cache_backend = memory'
 
-/** One request as a line of the log: no secrets, no ids of records. */
+/** The log fields of a request: no secrets and no record ids. */
 function requestFields(call: Call, { status, errno, body }: Reply, durationMs: number): LogFields {
   const { method, route, requestId, work } = call
   const toTenths = (ms: number) => Math.round(ms * 10) / 10
@@ -161,7 +162,7 @@ function requestFields(call: Call, { status, errno, body }: Reply, durationMs: n
     status,
     errno,
     ms: toTenths(durationMs),
-    // Undefined: it streams.
+    // Undefined if streamed.
     bytes: isSource(body) ? undefined : Buffer.byteLength(body ?? ''),
     ...(work.cached !== null && {
       upstreamCalls: work.upstreamCalls,
@@ -174,9 +175,9 @@ function requestFields(call: Call, { status, errno, body }: Reply, durationMs: n
   }
 }
 
-// The stack names our files and lines; the message could repeat what a client sent.
+// Logs the stack, but not the message, which could repeat what a client sent.
 function describeDefect(error: unknown): string {
-  if (!(error instanceof Error)) return 'something was thrown that is no error'
+  if (!(error instanceof Error)) return 'the thrown value is not an Error'
   const frames = (error.stack ?? '').split('\n').filter((line) => line.trimStart().startsWith('at '))
   return [error.name, ...frames.slice(0, 4).map((line) => line.trim())].join(' ')
 }

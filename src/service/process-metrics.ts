@@ -3,12 +3,12 @@ import type { Sample } from '../observability/metric-families.ts'
 import type { Registry } from '../observability/registry.ts'
 import type { BridgeHost } from './services.ts'
 
-/** Adds the metrics that are looked up when they are read. */
+/** Adds the metrics that are read on demand. */
 export function addProcessMetrics(
   { add }: Registry,
   host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'cpuMs' | 'residentBytes' | 'heapBytes'>,
   parts: {
-    /** Requests whose answers have not been sent completely. */
+    /** Requests whose responses are not sent completely. */
     requestsInFlight(): number
     breakers(): { target: string; open: number; halfOpen: number }[]
     logLinesDropped(): number
@@ -21,21 +21,21 @@ export function addProcessMetrics(
       [`${breakers}{target="${target}",state="half-open"}`, halfOpen],
     ])
   const build = `sync_bridge_build_info{version="${version}",commit="${commit}"}`
-  const inFlight = 'Requests whose answers have not been sent completely'
+  const inFlight = 'Requests whose responses are not sent completely'
   const startedAtSeconds = Math.round(host.now() - host.monotonicNow()) / 1000
   const counter = { type: 'counter' } as const
   add(breakers, 'Open and half-open circuit breakers', states)
   add('sync_bridge_requests_in_flight', inFlight, parts.requestsInFlight)
-  add('sync_bridge_processes', 'Processes that these metrics are of', () => 1)
+  add('sync_bridge_processes', 'Number of processes in these metrics', () => 1)
   add(
     'sync_bridge_log_lines_dropped_total',
-    'Log lines that were not read in time',
+    'Log lines dropped because their reader was too slow',
     parts.logLinesDropped,
     counter,
   )
-  add('sync_bridge_build_info', 'What is running', () => [[build, 1]], { merge: 'max' })
+  add('sync_bridge_build_info', 'Version and commit', () => [[build, 1]], { merge: 'max' })
   add('process_cpu_seconds_total', 'CPU time', () => host.cpuMs() / 1000, counter)
   add('process_resident_memory_bytes', 'Resident memory', host.residentBytes)
-  add('process_heap_bytes', 'Memory that the program has allocated', host.heapBytes)
-  add('process_start_time_seconds', 'Start, since 1970', () => startedAtSeconds, { merge: 'min' })
+  add('process_heap_bytes', 'Memory allocated by the program', host.heapBytes)
+  add('process_start_time_seconds', 'Start time, since 1970', () => startedAtSeconds, { merge: 'min' })
 }

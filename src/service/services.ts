@@ -21,32 +21,32 @@ import type { Settings } from '../settings/settings.ts'
 import type { StorageClient } from '../upstream/call.ts'
 import type { Observers } from './observers.ts'
 
-/** The operating system as a bridge sees it. */
+/** The operating system, as a bridge uses it. */
 export interface BridgeHost {
   /** Wall clock, ms since 1970. */
   now(): number
   /** A clock in ms that never goes back. */
   monotonicNow(): number
   randomBytes(length: number): Uint8Array
-  /** How many requests to upstream this process can have under way, all hosts together. */
+  /** Maximum concurrent `fetch` requests of this process, for all hosts. */
   fetchSlots: number
-  /** Processor time that this process has used so far, in ms. */
+  /** CPU time of this process, in ms. */
   cpuMs(): number
-  /** Memory that this process holds. */
+  /** Resident memory of this process. */
   residentBytes(): number
-  /** Memory that the program has allocated. */
+  /** Memory allocated by the program. */
   heapBytes(): number
 }
 
-// The part of a request's time that is kept for committing what a batch has prepared.
+// The part of a request's time reserved for committing what a batch has prepared.
 const maxCommitReserveMs = 5000
 
 const heartbeatFreshMs = 5000
 
-/** Our User-Agent at token server and storage. */
+/** The User-Agent for upstream. */
 const product = `${name}/${version}`
 
-/** What routes use of token server, storage and cache; see `Services`. `startBridge` adds the state of the process. */
+/** Creates the services for routes from token server, storage and cache; see `Services`. `startBridge` adds the state of the process. */
 export function createServices(
   settings: Settings,
   exposed: Settings,
@@ -82,7 +82,7 @@ export function createServices(
   }
   async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
     const { headers, deadlineAtMs, requestId, work } = call
-    // The question itself goes on, for others who ask it.
+    // The call itself continues, because others may wait for it.
     const inTime = <Result>(result: Promise<Result>) =>
       within(deadlineAtMs - host.monotonicNow(), result, tooLate)
     let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
@@ -154,7 +154,7 @@ export function createServices(
 
 type Connections = ReturnType<typeof connect>
 
-/** The connections to token server, storage and cache, and the locks of those who write. */
+/** Creates the connections to token server, storage and cache, and the locks of writers. */
 export function connect(
   settings: Settings,
   host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots'>,
@@ -181,7 +181,7 @@ export function connect(
     monotonicNow: clock.now,
     userAgent: product,
   })
-  // The store that processes share; null: every process remembers by itself.
+  // The shared store; null: each process has its own cache.
   const store =
     settings.cacheBackend === 'memory'
       ? null
@@ -201,13 +201,13 @@ export function connect(
 }
 
 function tooLate(): UpstreamError {
-  const message = 'Cannot get credentials: no time is left for this request'
+  const message = 'Cannot get credentials: the request timed out'
   return new UpstreamError('timeout', message, { applied: 'no' })
 }
 
 /**
- * Probes what the service depends on, at most once in 5 s however often it is asked, so that a health check can't be
- * used to hammer others. Never rejects; a probe without an answer in time counts as failed.
+ * Checks the services that this one depends on, at most every 5 s, so that health checks can't overload them. Never rejects; a check that
+ * times out counts as failed.
  */
 function createHeartbeat({ tokenServer, store }: Connections, settings: Settings, now: () => number) {
   const timeoutMs = settings.tokenServerHeartbeatTimeoutSeconds * 1000

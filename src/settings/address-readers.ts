@@ -14,23 +14,23 @@ export const listeningAddress = reader(
   splitHostAndPort,
 )
 
-/** HOST or HOST:PORT as it stands in a URL. */
+/** HOST or HOST:PORT, as in a URL. */
 export const publicHost = reader(
-  'is not a host: write the host name, with :PORT if it is not the usual one, without http:// and path',
+  'is not a host: write the host name, with :PORT if it is not the default, without http:// and path',
   (text) => (splitHost(text) ? text.toLowerCase() : null),
 )
 
-/** Any absolute http(s) URL, as shown to clients. */
+/** An absolute http(s) URL, shown to clients. */
 export const link = reader('is not a URL: write a URL that begins with https:// or http://', (text) =>
   httpUrl(text) ? text : null,
 )
 
 /**
- * The base address of a token server, without a trailing slash and without the `/1.0/sync/1.5` that administrators
- * copy from a browser's configuration. May have a path.
+ * The base URL of a token server, without a trailing slash and without `/1.0/sync/1.5`, which Firefox's configuration includes. May have a
+ * path.
  */
 export const tokenServerUrl: Reader<string> = (given) => {
-  const remedy = 'write a URL such as https://token.example.org, without user name, query and fragment'
+  const remedy = 'write a URL such as https://token.example.org, without login, query or fragment'
   const url = httpUrl(given)
   if (!url) return misfit(given, `is not an http(s) URL: ${remedy}`)
   if (url.username || url.password) return { problem: `contains a user name or password: ${remedy}` }
@@ -38,35 +38,35 @@ export const tokenServerUrl: Reader<string> = (given) => {
   return { value: url.origin + url.pathname.replace(/\/{0,16}(\/1\.0\/sync\/1\.5)?\/{0,16}$/, '') }
 }
 
-/** Where the shared cache is. Never quoted in a problem: it may contain a password. `?cacert=` names a PEM file. */
+/** The address of the shared cache. Never quoted in a problem, because it may contain a password. `?cacert=` names a PEM file. */
 export const cacheUrl: Reader<RedisAddress> = (given, context) => {
   const address = readRedisAddress(given)
   if (!address?.endpoints.every((endpoint) => 'path' in endpoint || isHost(endpoint.host))) {
     const remedy =
       'write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, ' +
       'redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT'
-    return { problem: `is not the address of a Redis: ${remedy}` }
+    return { problem: `is not a Redis address: ${remedy}` }
   }
   if (!address.tls || address.tls.ca === undefined) return { value: address }
-  const otherwise = 'leave cacert out to trust the usual authorities'
+  const otherwise = "remove cacert to trust the system's authorities"
   const reading = readCertificates(address.tls.ca, context, otherwise)
   if ('problem' in reading) return { problem: `cacert: ${reading.problem}` }
   return { value: { ...address, tls: { ca: reading.value.pem } } }
 }
 
-/** The origins of web pages that may ask, separated by commas or blanks; null for `*`, all of them. */
+/** The allowed origins of web pages, separated by commas or blanks; null for `*`, all origins. */
 export const origins: Reader<Set<string> | null> = (given) => {
   const remedy = 'write *, or origins such as https://app.example.org separated by commas'
   const items = given.split(/[\s,]+/).filter((item) => item !== '')
   if (items.length === 0) return { problem: `is empty: ${remedy}` }
   if (items.length === 1 && items[0] === '*') return { value: null }
-  if (items.includes('*')) return { problem: `"*" stands beside other origins: ${remedy}` }
+  if (items.includes('*')) return { problem: `combines "*" with other origins: ${remedy}` }
   const foreign = items.find((item) => originOf(item) === null)
   if (foreign !== undefined) return misfit(foreign, `is not an origin: ${remedy}`)
   return { value: new Set(items.map((item) => originOf(item)!)) }
 }
 
-/** Extensions of browsers have origins of their own schemes, which the URL standard calls opaque. */
+/** Handles browser extensions, whose origins the URL standard calls opaque. */
 function originOf(given: string): string | null {
   const url = /^[\w+.-]+:\/\//.test(given) ? URL.parse(given.toLowerCase()) : null
   if (!url?.host) return null

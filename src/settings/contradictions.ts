@@ -2,20 +2,20 @@ import { settingsSchema, type AnySetting } from './schema.ts'
 import type { EffectiveSetting, Settings } from './settings.ts'
 import type { SettingsProblem } from './sources.ts'
 
-/** The largest record that the official clients send, with room for what is around it. */
+/** The largest record that Firefox sends, with room for its envelope. */
 const maxFirefoxRecordBytes = 256 * 1024
 
 /**
- * How many files and sockets one process may have open at a time: two for each request in flight, as many again for
- * clients that send, wait or are idle, and what the process has for itself.
+ * Maximum open files and sockets of a process: two per request in flight, two more for clients that send, wait or are idle, and what the
+ * process itself needs.
  */
 export function fileDescriptorsNeeded(settings: Pick<Settings, 'maxConcurrentRequests'>): number {
   return 4 * settings.maxConcurrentRequests + 512
 }
 
 /**
- * Settings that are right by themselves but not together: `problems` keep a service from running, `warnings` do not. `nowMs` is
- * since 1970; `maxFileDescriptors` is the most files and sockets that this process may have open, null where that is not known.
+ * Finds settings that are valid alone but not together: `problems` prevent a start, `warnings` do not. `nowMs`: since 1970.
+ * `maxFileDescriptors`: how many files and sockets this process may open; null if unknown.
  */
 export function findContradictions(
   settings: Settings,
@@ -23,7 +23,7 @@ export function findContradictions(
   { nowMs, maxFileDescriptors }: { nowMs: number; maxFileDescriptors: number | null },
 ): { problems: SettingsProblem[]; warnings: SettingsProblem[] } {
   const known = new Map(effective.map((setting) => [setting.name, setting]))
-  /** Tells what is wrong, and the remedy. Of the settings that it is about, the first one that was given is where to look. */
+  /** Adds a problem with its remedy, located at the first of the named settings that was given. */
   const sayTo = (list: SettingsProblem[]) => (names: string, problem: string, remedy: string) => {
     const all = names.split(' ').map((name) => known.get(name)!)
     const { name, source } = all.find((each) => each.source !== 'default') ?? all[0]!
@@ -52,19 +52,18 @@ export function findContradictions(
       if (settings.readableCollections?.has(collection) === false)
         refuse(
           name,
-          'opens a collection that service.readable_collections leaves out',
+          'enables writes to a collection that service.readable_collections excludes',
           'add it there, or remove this',
         )
       if (collection === 'crypto' || collection === 'meta') {
-        const message =
-          'lets clients change what the other data is read by: a wrong write locks a person out of it'
-        warn(name, message, 'remove it, unless a client of yours replaces keys')
+        const message = 'lets clients change the keys to the other data: a wrong write makes it unreadable'
+        warn(name, message, 'remove it, unless your client replaces keys')
       }
     }
   }
 
   if (settings.readableCollections?.has('crypto') === false) {
-    const message = 'leaves out crypto, and clients need the keys in it to decrypt the others'
+    const message = 'excludes crypto, which has the keys that clients need to decrypt the others'
     warn('readable_collections', message, 'add crypto, unless your clients have these keys')
   }
 
@@ -79,46 +78,50 @@ export function findContradictions(
   if (httpHost && httpScheme === null)
     warn('http_host', 'generated URLs begin with http://', `${secure}, or http if that is meant`)
   if (httpHost && /^(0\.0\.0\.0|\[::\])$/.test(publicName))
-    warn('http_host', 'is no address that clients can ask', 'write a name; service.host is for listening')
+    warn(
+      'http_host',
+      'is not an address that clients can use',
+      'write a host name; service.host is for listening',
+    )
   if (publicPort === (isSecure ? '80' : '443')) {
     const message = `generated URLs begin with ${httpScheme ?? 'http'}:// and have port ${publicPort}`
     warn('http_host http_scheme', message, 'leave the port out, or change service.http_scheme')
   }
   if (settings.explorerEnabled && !isSecure && !isLoopback(publicName)) {
-    const message = 'browsers decrypt only where the page came by https or from localhost'
+    const message = 'browsers only decrypt on pages from https or localhost'
     warn('explorer_enabled', message, `${secure}, or remove it`)
   }
   if (settings.reusePort && port === 0)
-    warn('reuse_port port', 'every instance takes a port of its own', 'set service.port')
+    warn('reuse_port port', 'each instance gets its own port', 'set service.port')
 
   const { requestTimeoutSeconds: request, upstreamTimeoutSeconds: upstream } = settings
   if (upstream > request) {
-    const message = `a request ends after ${request} s, before ${upstream} s for upstream`
+    const message = `requests time out after ${request} s, before upstream calls do after ${upstream} s`
     warn('upstream_timeout_seconds request_timeout_seconds', message, larger('request_timeout_seconds'))
   }
   if (settings.shutdownGraceSeconds < request) {
-    const message = `requests may take ${request} s, and are cut ${settings.shutdownGraceSeconds} s after SIGTERM`
+    const message = `requests may take ${request} s, but are cut ${settings.shutdownGraceSeconds} s after SIGTERM`
     warn('shutdown_grace_seconds request_timeout_seconds', message, larger('shutdown_grace_seconds'))
   }
   if (workers > 1 && settings.cacheBackend === 'memory')
-    warn('cache_backend workers', 'every worker remembers by itself', 'use redis to share the memory')
+    warn('cache_backend workers', 'each worker has its own cache', 'use redis to share one')
   if (settings.cacheHmacSecret.toHex() === settings.cacheHmacSecretPrevious?.toHex()) {
     const message = 'is the same as service.cache_hmac_secret'
-    warn('cache_hmac_secret_previous', message, 'write the secret of before, or remove it')
+    warn('cache_hmac_secret_previous', message, 'write the previous secret, or remove it')
   }
   if (settings.eos && settings.eos.atMs <= nowMs)
-    warn('eos', 'is past: every request is answered 410', 'remove it, or write a later day')
+    warn('eos', 'is in the past: every request is answered 410', 'remove it, or write a later date')
   if (settings.maxRequestBytes < maxFirefoxRecordBytes) {
-    const message = 'is less than one record of 250 KB, as Firefox may write it'
+    const message = 'is smaller than a record of 250 KB, which Firefox may write'
     warn('max_request_bytes', message, `write ${maxFirefoxRecordBytes} or more`)
   }
   if (settings.readonly && writable.put.size + writable.delete.size > 0) {
-    const message = 'refuses every write, also those that service.record_… settings allow'
+    const message = 'rejects every write, even if service.record_… settings enable it'
     warn('readonly', message, 'remove one or the other')
   }
   const files = fileDescriptorsNeeded(settings)
   if (maxFileDescriptors !== null && maxFileDescriptors < files) {
-    const message = `a process may open ${maxFileDescriptors} files, which is too few`
+    const message = `this process may only open ${maxFileDescriptors} files`
     const remedy = `raise LimitNOFILE= or "ulimit -n" to ${files}, or lower the setting`
     warn('max_concurrent_requests', message, remedy)
   }

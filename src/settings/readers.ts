@@ -3,21 +3,21 @@ import { isAbsolute, join } from 'node:path'
 import { canonicalCollection } from '../domain/record.ts'
 import { quoteText } from '../observability/log.ts'
 
-/** What a setting's text means, or what is wrong with it: `is empty: write a text`, the remedy behind the colon. */
+/** The value of a setting's text, or the problem with it: `is empty: write a text`, with the remedy after the colon. */
 export type Reading<T> = { value: T } | { problem: string }
 
-/** What reading a setting may need beside its text. */
+/** The context of reading a setting. */
 interface ReadingContext {
-  /** Folder of the settings file: relative file names start there. Null: in the current directory. */
+  /** The folder of the settings file, for relative file names. Null: the current directory. */
   folder: string | null
   /** The text of a file; throws when there is none. */
   readFile(path: string): string
 }
 
-/** Turns the text of a setting, trimmed, into its value. Strict: nothing is guessed, nothing rounded. */
+/** Parses the trimmed text of a setting. Strict: nothing is guessed or rounded. */
 export type Reader<T> = (text: string, context: ReadingContext) => Reading<T>
 
-/** Reads a text by a function that answers null where it can't. `problem`: `is not a date: write a day such as 2031-12-31`. */
+/** Makes a reader from a function that returns null for invalid text. `problem`: `is not a date: write a day such as 2031-12-31`. */
 export function reader<T>(problem: string, read: (text: string) => T | null): Reader<T> {
   return (text) => {
     const value = read(text)
@@ -25,7 +25,7 @@ export function reader<T>(problem: string, read: (text: string) => T | null): Re
   }
 }
 
-/** A problem that quotes the text, unless that may hold a password, as the part of an address before an @ does. */
+/** A problem that quotes the text, unless it may contain a password, as before the @ of an address. */
 export function misfit(text: string, problem: string): Reading<never> {
   return { problem: `${text.includes('@') ? 'the value' : quote(text)} ${problem}` }
 }
@@ -36,7 +36,7 @@ export function integer(minimum: number, maximum: number): Reader<number> {
   return number(/^[+-]?\d{1,15}$/, 'an integer', minimum, maximum, remedy)
 }
 
-/** A time span in seconds, above zero unless zero is allowed; a fraction may be given to the millisecond. */
+/** A duration in seconds, up to milliseconds; above zero unless zero is allowed. */
 export function seconds(maximum: number, least: 'above 0' | 'from 0' = 'above 0'): Reader<number> {
   const [minimum, range] = least === 'above 0' ? [0.001, 'above 0 and up'] : [0, 'from 0']
   const remedy = `write a number of seconds ${range} to ${maximum}`
@@ -51,20 +51,22 @@ function number(form: RegExp, what: string, least: number, most: number, remedy:
   }
 }
 
-/** Another reader's value, or none where the text is empty. */
+/** The value of another reader; null if the text is empty. */
 export function orNone<T>(read: Reader<T>): Reader<T | null> {
   return (text, context) => (text === '' ? { value: null } : read(text, context))
 }
 
-/** `true`, `on`, `yes`, `1` or `false`, `off`, `no`, `0`, in any case. Anything else is a problem: a typo must not allow writes. */
-export const boolean = reader('is neither true nor false: write true or false', (text) => {
+/**
+ * `true`, `on`, `yes`, `1` or `false`, `off`, `no`, `0`, in any case. Anything else is a problem, because a typo must not enable writes.
+ */
+export const boolean = reader('is not a boolean: write true or false', (text) => {
   if (/^(true|on|yes|1)$/i.test(text)) return true
   return /^(false|off|no|0)$/i.test(text) ? false : null
 })
 
-/** One of a few words. */
+/** One of several words. */
 export function choice<T extends string>(...choices: T[]): Reader<T> {
-  const problem = `is none of the choices: write ${choices.join(' or ')}`
+  const problem = `is not a valid choice: write ${choices.join(' or ')}`
   return reader(problem, (text) => choices.find((word) => word === text) ?? null)
 }
 
@@ -78,7 +80,7 @@ export const prefix: Reader<string> = (given) => {
   return isPlain ? { value: given } : { problem: 'contains control characters: leave them out' }
 }
 
-/** The MAJOR.MINOR of the exposed protocol, kept as text: 1.10 is not 1.1. */
+/** The MAJOR.MINOR version of the exposed protocol, as text because 1.10 is not 1.1. */
 export const apiVersion = reader('is not a version: write MAJOR.MINOR, such as 1.5', (text) =>
   /^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$/.test(text) ? text : null,
 )
@@ -90,10 +92,10 @@ const publishedSecrets = [
   'b4c96a8692291d88fe5a97dd91846eb4',
 ]
 
-/** 32 bytes as 64 hexadecimal characters. Refuses values that are obviously not random; never quotes the value. */
+/** 32 bytes as 64 hexadecimal characters. Rejects well-known values; never quotes the value. */
 export const secretBytes: Reader<Uint8Array> = (given) => {
   const refuse = (problem: string) => {
-    return { problem: `${problem}: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret` }
+    return { problem: `${problem}: write 64 hexadecimal characters; "sync-bridge init" generates a secret` }
   }
   if (given === '') return refuse('is empty')
   if (!/^[0-9a-fA-F]*$/.test(given)) return refuse('is not hexadecimal')
@@ -104,7 +106,7 @@ export const secretBytes: Reader<Uint8Array> = (given) => {
   return { value: Uint8Array.fromHex(lower) }
 }
 
-/** A PEM file that was read and whose certificates were all understood. */
+/** A PEM file whose certificates are all valid. */
 interface CaBundle {
   path: string
   pem: string
@@ -112,11 +114,11 @@ interface CaBundle {
 
 const certificateForm = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
-/** The name of a PEM file with the certificates to trust. An empty bundle would trust no server, so it is a problem. */
+/** The name of a PEM file with the certificates to trust. An empty bundle is a problem, because it would trust no server. */
 export const caBundle: Reader<CaBundle> = (given, context) =>
-  readCertificates(given, context, 'remove the setting to trust the usual authorities')
+  readCertificates(given, context, "remove the setting to trust the system's authorities")
 
-/** The certificates in a PEM file; `otherwise` is what may be done instead of naming one. */
+/** Reads the certificates of a PEM file; `otherwise` is the alternative to naming one. */
 export function readCertificates(
   given: string,
   { folder, readFile }: ReadingContext,
@@ -148,24 +150,24 @@ export function readCertificates(
 
 const dateForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
 
-/** An ISO 8601 date, which begins at 00:00 UTC, or date and time with its zone: as it was written, and in ms since 1970. */
+/** An ISO 8601 date (from 00:00 UTC), or date and time with a zone: as text, and in ms since 1970. */
 export const isoDate = reader(
   'is not a date: write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z',
   (text) => {
     const day = dateForm.exec(text)?.[1]
     const atMs = day === undefined ? Number.NaN : Date.parse(text)
-    // The 30th of February parses as a day in March.
+    // February 30 would parse as a day in March.
     const isDay = Number.isFinite(atMs) && new Date(`${day}T00:00Z`).toISOString().startsWith(day!)
     return isDay ? { text, atMs } : null
   },
 )
 
-/** Shows a value in a problem: on one line, and cut to a readable length. */
+/** Quotes a value for a problem: on one line, cut to a readable length. */
 export function quote(given: string): string {
   return quoteText(given, 80)
 }
 
-/** Why a file can't be read, in a few words without its name. */
+/** Describes in a few words why a file can't be read, without its name. */
 export function reasonOf(cause: unknown): string {
   const code = String((cause as { code?: unknown }).code ?? 'unknown reason')
   const reasons: Record<string, string> = {
@@ -177,13 +179,13 @@ export function reasonOf(cause: unknown): string {
   return reasons[code] ?? code
 }
 
-/** Names of collections, separated by commas, in their canonical form; null for `all`. */
+/** Canonical names of collections, separated by commas; null for `all`. */
 export const collectionNames: Reader<Set<string> | null> = (given) => {
   if (given.toLowerCase() === 'all') return { value: null }
   const remedy = 'write all, or names such as crypto, tabs'
   const names = given.split(',').map((name) => name.trim())
   const canonical = names.map((name) => canonicalCollection(name))
   const wrong = names.find((_, place) => canonical[place] === null)
-  if (wrong !== undefined) return misfit(wrong, `is no name of a collection: ${remedy}`)
+  if (wrong !== undefined) return misfit(wrong, `is not a collection name: ${remedy}`)
   return { value: new Set(canonical as string[]) }
 }

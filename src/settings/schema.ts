@@ -16,28 +16,28 @@ import {
   type Reader,
 } from './readers.ts'
 
-/** One setting: how its text is read, its default, and what it means. */
+/** One setting: its reader, default and meaning. */
 export interface Setting<T, Default extends string | null | typeof required> {
   read: Reader<T>
-  /** The default, as a file would have it. Null: none. `required`: the operator has to give one. */
+  /** The default, as in a file. Null: none. `required`: the operator must set it. */
   initial: Default
   meaning: string
-  /** An example where the default is none, or says little. */
+  /** An example, if there is no useful default. */
   example?: string
-  /** Its value is never shown. It may also come from a file of its name in systemd's credentials directory. */
+  /** Never shown. May also come from a file of its name in systemd's credentials directory. */
   secret?: true
 }
 
 export type AnySetting = Setting<unknown, string | null | typeof required>
 
-/** Stands in place of a default for a setting that has to be given. */
+/** Marks a setting that must be set. */
 export const required = Symbol('required')
 
 const levels = choice('debug', 'info', 'warning', 'error')
 
 /**
- * Every setting, in the order in which it is shown, by its name in the file; `service.<name>` there and
- * `SERVICE_<NAME>` in the environment. The one source for reading, types, the reference and `init`.
+ * Every setting by its name, in display order; `service.<name>` in a file and `SERVICE_<NAME>` in the environment. The single source for
+ * reading, types, the reference and `init`.
  */
 export const settingsSchema = {
   host: setting(address.listeningHost, '127.0.0.1', 'Address to listen on'),
@@ -68,7 +68,7 @@ export const settingsSchema = {
   upstream_timeout_seconds: setting(seconds(3600), '20', 'Timeout for the start of an upstream response'),
   request_timeout_seconds: setting(seconds(3600), '30', 'Timeout for the start of a response'),
   upstream_http2: setting(boolean, 'true', 'HTTP/2 to upstream, where it is offered over TLS'),
-  // The empty text is refused: it would look like a bundle that trusts nobody, and would trust the usual authorities.
+  // Rejects an empty text, which looks like trusting no authority but would trust the system's.
   certificate_ca_bundle: setting(
     caBundle,
     null,
@@ -169,13 +169,13 @@ export const collectionSettings = {
   delete: { form: 'record_<collection>_delete_enabled', meaning: 'Lets clients delete records' },
 } as const
 
-/** The collections that Firefox keeps. */
+/** The collections that Firefox uses. */
 export const firefoxCollections =
   'addons addresses bookmarks clients creditcards crypto extension-storage forms history meta passwords prefs tabs'.split(
     ' ',
   )
 
-/** The collection, by its canonical name, and the method that a name stands for; null when it is no such setting. */
+/** The collection, by canonical name, and the method of a collection setting; null for any other name. */
 export function collectionGate(name: string): { collection: string; method: 'put' | 'delete' } | null {
   const match = /^record_(.+)_(put|delete)_enabled$/.exec(name)
   const collection = match ? canonicalCollection(match[1]!) : null
@@ -191,7 +191,7 @@ function setting<T, const Default extends AnySetting['initial']>(
   return { read, initial, meaning, example }
 }
 
-/** A setting without a default. The empty text leaves it out. */
+/** A setting without a default. An empty text leaves it unset. */
 function optional<T>(read: Reader<T>, example: string, meaning: string) {
   return setting(orNone(read), null, meaning, example)
 }

@@ -2,7 +2,7 @@ import { quoteText } from '../observability/log.ts'
 import { collectionSettings, required, settingsSchema, type AnySetting } from './schema.ts'
 import type { EffectiveSetting } from './settings.ts'
 
-/** The effective settings, one per line with its source. Secrets, and passwords inside addresses, are masked. */
+/** Formats the effective settings, one per line with its source. Masks secrets, and passwords in addresses. */
 export function maskedSettings(effective: EffectiveSetting[]): string[] {
   const shown = effective.map((setting) => {
     return { line: `service.${setting.name} = ${maskedValue(setting) ?? '(none)'}`, source: setting.source }
@@ -11,7 +11,7 @@ export function maskedSettings(effective: EffectiveSetting[]): string[] {
   return shown.map(({ line, source }) => `${line.padEnd(width)}  (${source})`)
 }
 
-/** Its value to be shown; null: none. */
+/** The value to show; null: none. */
 export function maskedValue({ name, text, secret }: EffectiveSetting): string | null {
   if (text === null || (text === '' && secret)) return null
   if (secret) return mask
@@ -21,8 +21,8 @@ export function maskedValue({ name, text, secret }: EffectiveSetting): string | 
 }
 
 /**
- * A settings file to begin with: every setting explained and commented out at its default, and a secret. Settings that
- * the operator must add are commented out as well, so that reading the file reports that they are missing.
+ * Writes an initial settings file: every setting explained and commented out at its default, and a secret. Required settings are commented
+ * out too, so that reading the file reports them as missing.
  */
 export function annotatedIni(secretHex: string): string {
   const paragraphs = settings.map(([name, setting]) => {
@@ -41,8 +41,8 @@ export function annotatedIni(secretHex: string): string {
 const introduction = [
   '# Settings of sync-bridge. A line is a setting or a comment; comments begin with # and have lines of their own.',
   '# Settings that are commented out show their defaults. Variables SERVICE_<NAME> of the environment override what',
-  '# stands here. "sync-bridge check --config FILE" tells whether all is well.',
-  '# Upstream is the token server and the storage. This file contains a secret: let nobody but the service read it.',
+  '# stands here. "sync-bridge check --config FILE" lists every problem.',
+  '# Upstream is the token server and the storage. This file contains a secret: only the service should read it.',
 ]
 
 const settings = Object.entries<AnySetting>(settingsSchema)

@@ -13,15 +13,15 @@ import {
 import { collectSettings, type SettingsProblem, type SettingsSources } from './sources.ts'
 import { nearest } from './spelling.ts'
 
-/** The settings, typed; the key `cache_url` is `cacheUrl` here. A setting without value is null. */
+/** The typed settings; `cache_url` is `cacheUrl` here. A setting without a value is null. */
 export type Settings = {
   [Name in SettingName as CamelCase<Name>]: ValueOf<(typeof settingsSchema)[Name]>
 } & {
-  /** Canonical names of the collections that clients may put records into, and delete from. */
+  /** Canonical names of the collections with puts and deletes enabled. */
   writable: { put: Set<string>; delete: Set<string> }
 }
 
-/** An effective setting: its text and where that came from. */
+/** An effective setting: its text and its source. */
 export interface EffectiveSetting {
   name: string
   /** Null: none. */
@@ -35,19 +35,19 @@ type SettingsOutcome =
   { settings: Settings; effective: EffectiveSetting[]; warnings: string[] } | { problems: SettingsProblem[] }
 
 /**
- * Reads all settings: environment before file before credentials directory before default. The problems, if there
- * are any, are all that there are: the file's in the order of its lines, then the environment's, then what is missing.
+ * Reads all settings. The environment overrides the file, the file overrides the credentials directory, and that overrides defaults.
+ * Returns all problems: those of the file by line, then of the environment, then missing settings.
  */
 export function readSettings(sources: SettingsSources): SettingsOutcome {
   const { given, problems, warnings } = collectSettings(sources)
   const { file, readFile } = sources
   const context = { folder: file && dirname(file.path), readFile }
   const writable: Settings['writable'] = { put: new Set(), delete: new Set() }
-  // Complete once the loop below has read every setting of the schema.
+  // Complete after the loop below.
   const settings = { writable } as Settings
   const effective: EffectiveSetting[] = []
   const missing: SettingsProblem[] = []
-  // Each collection has settings of its own, booleans like this one.
+  // Each collection has its own settings, which are booleans like `readonly`.
   const gates = [...given.keys()].filter(collectionGate)
   const all = {
     ...settingsSchema,
@@ -62,7 +62,7 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
     const reading = text === null ? { value: null } : setting.read(text, context)
     const gate = collectionGate(name)
     if ('problem' in reading) {
-      // Some other INI readers allow comments at the end of a line, so operators write them.
+      // Some INI readers allow comments at the end of a line, so operators write them.
       const isCommented = /\s[#;]/.test(text!) && !setting.secret
       const hint = isCommented ? ', and comments on lines of their own' : ''
       problems.push({ where: source, key: `service.${name}`, problem: reading.problem + hint })
@@ -75,15 +75,14 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
     return { problems: [...problems.toSorted((a, b) => lineOf(a) - lineOf(b)), ...missing] }
   }
   const { httpHost, httpScheme, corsOrigins } = settings
-  // A browser names the origin of a page also where that came from here, as our own pages do.
+  // Browsers also send the origin of our own pages.
   if (httpHost !== null) corsOrigins?.add(new URL(`${httpScheme ?? 'http'}://${httpHost}`).origin)
   return { settings, effective, warnings: [...warnings, ...collectionWarnings(given)] }
 }
 
 /**
- * Applies settings that were read again to the running ones, as far as that needs no restart: every holder of `running`
- * sees them from the next request on. Returns the names, as in a file, of the settings that have changed, and of those
- * that wait for a restart.
+ * Applies re-read settings to the running ones, as far as that needs no restart; all holders of `running` see them at the next request.
+ * Returns the names of changed settings, and of those that need a restart.
  */
 export function takeOver(running: Settings, read: Settings): { changed: string[]; waiting: string[] } {
   const changed = gateNames(running.writable).symmetricDifference(gateNames(read.writable))
@@ -124,7 +123,7 @@ function lineOf({ where }: SettingsProblem): number {
   return line === undefined ? Number.MAX_SAFE_INTEGER : Number(line)
 }
 
-/** Settings of collections that Firefox does not have. Other programs may have them, so this is no problem. */
+/** Warns about settings of collections that Firefox does not have; other programs may have them. */
 function collectionWarnings(given: Map<string, { source: string }>): string[] {
   const known = new Set(firefoxCollections)
   return [...given].flatMap(([name, { source }]) => {

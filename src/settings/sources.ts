@@ -9,30 +9,30 @@ import {
 } from './schema.ts'
 import { nearest } from './spelling.ts'
 
-/** One thing that is wrong with the settings; never quotes a secret. */
+/** One problem with the settings; never quotes a secret. */
 export interface SettingsProblem {
-  /** `FILE:LINE`, `FILE`, or `environment NAME`; null: nowhere, because it is a default. */
+  /** `FILE:LINE`, `FILE`, or `environment NAME`; null for a default. */
   where: string | null
-  /** As it stands in a file: `service.port`. Null when the line is no setting at all. */
+  /** The key as in a file: `service.port`. Null if the line is not a setting. */
   key: string | null
-  /** What is wrong, and behind a colon the remedy. */
+  /** The problem, with the remedy after a colon. */
   problem: string
 }
 
 export interface SettingsSources {
-  /** The settings file, or null when there is none. Its path is shown in problems as it is given. */
+  /** The settings file; null if there is none. Problems show its path as given. */
   file: { path: string; text: string } | null
   environment: Record<string, string | undefined>
-  /** The text of a file; throws when there is none. */
+  /** Reads a file; throws if there is none. */
   readFile(path: string): string
 }
 
 /**
- * The settings given, by name, before their values are read; their problems, and what may be a mistake. The environment overrides
- * the file, and the file overrides the credentials directory.
+ * Collects the given settings by name, with problems and warnings, before their values are parsed. The environment overrides the file, and
+ * the file overrides the credentials directory.
  */
 export function collectSettings({ file, environment, readFile }: SettingsSources) {
-  // A folder with a file for each secret setting, as systemd's LoadCredential provides it.
+  // A folder with one file per secret setting, as systemd's LoadCredential provides it.
   const credentialsDirectory = environment.CREDENTIALS_DIRECTORY
   const given = new Map<string, { text: string; source: string }>()
   const problems: SettingsProblem[] = []
@@ -64,14 +64,14 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
     } else if (name === null) {
       const meant = withoutPrefix(key!)
       const remedy = `write service.${meant} = …, or move it into a section [service]`
-      if (isKnown(meant)) refuse(`is a setting outside [service] and without its prefix: ${remedy}`, key)
+      if (isKnown(meant)) refuse(`is outside [service] and lacks the prefix "service.": ${remedy}`, key)
       else if (section !== null && !foreignSections.has(section) && isLikeService(section)) {
-        const hint = 'name it [service] if its lines are settings of sync-bridge'
+        const hint = 'name it [service] if it contains settings of sync-bridge'
         warnings.push(`${where}: section ${quote(`[${section}]`)} is not read: ${hint}`)
       }
       foreignSections.add(section)
     } else if (removedSettings.has(name)) warnings.push(`${where}: service.${name}: ${removed}`)
-    else if (!isKnown(name)) refuse(`is no setting: ${remedyForUnknown(name)}`)
+    else if (!isKnown(name)) refuse(`unknown setting: ${remedyForUnknown(name)}`)
     else if (firstLines.has(name))
       refuse(`is given twice, first on line ${firstLines.get(name)}: keep one of the two`)
     else {
@@ -83,26 +83,26 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
   for (const [variable, text] of Object.entries(environment)) {
     if (text === undefined || !/^SERVICE_/i.test(variable)) continue
     const name = variable.slice('SERVICE_'.length).toLowerCase()
-    // Names of collections may contain what shells don't allow in variables, so their case is ignored.
+    // Ignores the case of collection settings, because collection names may contain characters that shells don't allow in variables.
     if (collectionGate(name) !== null || (isKnown(name) && variable === variable.toUpperCase())) {
       given.set(name, { text: unquote(text.trim()), source: `environment ${variable}` })
       continue
     }
     if (removedSettings.has(name)) warnings.push(`environment ${variable}: ${removed}`)
-    // Variables of other programs may begin with SERVICE_ too, so this is no problem.
+    // Only a warning, because variables of other programs may begin with SERVICE_ too.
     const suggestion = name.startsWith('record_') ? collectionSettings.put.form : nearest(name, names)
     if (suggestion === null) continue
     const meant = `SERVICE_${suggestion.toUpperCase()}`
-    warnings.push(`environment: ${quote(variable)} is no setting and is ignored: did you mean ${meant}?`)
+    warnings.push(`environment: ${quote(variable)} is not a setting and is ignored: did you mean ${meant}?`)
   }
   return { given, problems, warnings }
 }
 
 const names = Object.keys(settingsSchema)
 
-const removed = 'this setting is gone and is ignored: remove it'
+const removed = 'this setting no longer exists and is ignored: remove it'
 
-/** The setting that a line of the file is meant to be; null for a line of another program. */
+/** The name of the setting in a line of the file; null for a line of another program. */
 function nameOf(section: string | null, key: string): string | null {
   const prefixed = /^service\./i.test(key)
   if (!prefixed && !isServiceSection(section)) return null
@@ -112,8 +112,7 @@ function nameOf(section: string | null, key: string): string | null {
 }
 
 /**
- * A key as it would be after `service.`: without another spelling of that, and without what shells, environment variables and JSON add
- * to a name.
+ * The key as it would be after `service.`: without similar prefixes, and without what shells, environment variables and JSON add to a name.
  */
 function withoutPrefix(key: string): string {
   const name = key.replace(/^(?:export\s{1,16})?["']?(?:service_)?/i, '').replace(/["']$/, '')
@@ -123,7 +122,7 @@ function withoutPrefix(key: string): string {
     .toLowerCase()
 }
 
-// In any case of letters, because settings in a section that is not recognised would silently keep their defaults.
+// Ignores case, because an unrecognized section would silently leave its settings at their defaults.
 function isServiceSection(section: string | null): boolean {
   return section?.toLowerCase() === 'service'
 }
@@ -145,23 +144,22 @@ function remedyForUnknown(name: string): string {
   return suggestion ? `did you mean service.${suggestion}?` : 'remove it, or see "sync-bridge init" for all'
 }
 
-/** A line that is no comment and no section header. */
+/** A line that is neither a comment nor a section header. */
 interface IniLine {
-  /** Null above the first section header. */
+  /** Null before the first section header. */
   section: string | null
-  /** Null where a line has none. */
+  /** Null if the line has none. */
   key: string | null
   /** Counts from 1. */
   line: number
-  /** Its value, or why the line can't be read; never quotes a value. */
+  /** Its value, or why the line is invalid; never quotes a value. */
   reading: Reading<string>
 }
 
 /**
- * Reads INI text. Comments are whole lines that begin with `#` or `;`, so values may contain both. The first `=` or
- * `:` of a line ends the key. Values are trimmed, quotes around them are taken off, and otherwise they are literal: no
- * escapes, no interpolation. A value is one line; an indented line below a setting is a problem, because other readers would
- * append it. Text that is JSON, or was not UTF-8 before it became text, is one problem of the first line that shows it.
+ * Parses INI text. Comments are whole lines starting with `#` or `;`, so values may contain both. The first `=` or `:` ends the key. Values
+ * are trimmed and unquoted, otherwise literal: no escapes, no interpolation, no continuation lines. An indented line below a setting is a
+ * problem, because other parsers would append it. JSON or text that was not UTF-8 is one problem of its first line.
  */
 export function parseIni(text: string): IniLine[] {
   const rows = text.split(/\r\n|\n|\r/)
@@ -170,7 +168,7 @@ export function parseIni(text: string): IniLine[] {
   let section: string | null = null
   let previousKey: string | null = null
   return rows.flatMap((row, index): IniLine[] => {
-    // This takes a byte order mark away as well.
+    // Also removes a byte order mark.
     const content = row.trim()
     const line = index + 1
     const refuse = (key: string | null, problem: string) => [{ section, key, line, reading: { problem } }]
@@ -197,13 +195,13 @@ export function parseIni(text: string): IniLine[] {
   })
 }
 
-// Other programs want quotes, so operators write them; files of variables for containers keep them.
+// Other programs require quotes, so operators write them; env files of containers keep them.
 function unquote(text: string): string {
   const [, inDouble, inSingle] = /^(?:"([^"]*)"|'([^']*)')$/.exec(text) ?? []
   return inDouble ?? inSingle ?? text
 }
 
-// Files are decoded as UTF-8: every byte that is not becomes U+FFFD, and UTF-16 shows by its zero bytes.
+// Files are decoded as UTF-8, so invalid bytes are U+FFFD, and UTF-16 shows by its zero bytes.
 function findOtherFormat(rows: string[]): IniLine | null {
   const refuse = (index: number, problem: string): IniLine => {
     return { section: null, key: null, line: index + 1, reading: { problem } }

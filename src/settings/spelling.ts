@@ -1,10 +1,10 @@
-/** The candidate with the smallest edit distance to a word; null when none is near. */
+/** The candidate with the smallest edit distance to a word; null if none is close. */
 export function nearest(word: string, candidates: string[]): string | null {
   const allowed = Math.max(1, Math.min(4, Math.floor(word.length / 3)))
-  const judged = candidates.map((candidate) => {
+  const ranked = candidates.map((candidate) => {
     return { candidate, distance: editDistance(word.toLowerCase(), candidate) }
   })
-  const near = judged.filter(({ distance }) => distance <= allowed)
+  const near = ranked.filter(({ distance }) => distance <= allowed)
   return near.toSorted((a, b) => a.distance - b.distance)[0]?.candidate ?? null
 }
 

@@ -185,7 +185,7 @@ class Circuit {
     if (call === this.#trial) this.#trial = null
   }
 
-  /** Whether a failure tells nothing new: the call began before the last success, or its lost connection was counted already. */
+  /** Whether a failure is outdated: the call began before the last success, or its lost connection was counted already. */
   #isOutdated({ beganAtMs }: GuardedCall, failure: string): boolean {
     // Calls that time out together may span many successes.
     if (beganAtMs < this.#succeededAtMs) return true

@@ -83,7 +83,7 @@ describe('check', () => {
 
     expect(await run(['check', '--config', '/etc/f.ini'], host, fakeCommands())).toBe(2)
     expect(host.err).toBe(
-      '/etc/f.ini: cannot be read (permission denied): let the group of the service read it: ' +
+      '/etc/f.ini: cannot be read (permission denied): make it readable for the service: ' +
         'chgrp sync-bridge /etc/f.ini && chmod 640 /etc/f.ini\n',
     )
   })

@@ -63,7 +63,7 @@ describe('healthcheck', () => {
     const host = fakeHost()
 
     expect(await healthcheck(`${url}`, false, host, 30)).toBe(1)
-    expect(host.err).toBe(`unhealthy: ${url.host}: no answer in 0.03 s\n`)
+    expect(host.err).toBe(`unhealthy: ${url.host}: no response within 0.03 s\n`)
   })
 
   it.each(['127.0.0.1:8000', 'ftp://host', 'http://', 'x\ny'])('refuses %j', async (address) => {

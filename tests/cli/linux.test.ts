@@ -37,6 +37,6 @@ describe('takeoverRisk', () => {
 
   it('tells whether that is off, or nobody can see it', () => {
     expect(takeoverRisk(fakeHost({ [file]: '0\n' }).readFile)).toBe('net.ipv4.tcp_migrate_req is off')
-    expect(takeoverRisk(fakeHost().readFile)).toBe('net.ipv4.tcp_migrate_req can not be read')
+    expect(takeoverRisk(fakeHost().readFile)).toBe('cannot read net.ipv4.tcp_migrate_req')
   })
 })

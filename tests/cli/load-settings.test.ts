@@ -22,7 +22,7 @@ describe('scrubEnvironment', () => {
   })
 
   it.each([
-    ['NODE_TLS_REJECT_UNAUTHORIZED', '0', 'switches the verification of TLS off'],
+    ['NODE_TLS_REJECT_UNAUTHORIZED', '0', 'disables the verification of TLS certificates'],
     ['SSLKEYLOGFILE', '/tmp/keys', 'writes the keys of TLS connections to a file'],
     ['BUN_CONFIG_VERBOSE_FETCH', 'curl', "prints requests with users' credentials"],
     ['BUN_INSPECT', 'ws://127.0.0.1:6499/x', 'lets others run code in this process'],

@@ -180,7 +180,7 @@ describe('run', () => {
     expect(programs.served).toEqual([])
     expect(host.out).toBe('')
     expect(host.err).toBe(`bridge.ini:1: service.port: "80a" is not an integer: write a number from 0 to 65535
-bridge.ini:2: service.prot: is no setting: did you mean service.port?
+bridge.ini:2: service.prot: unknown setting: did you mean service.port?
 bridge.ini: service.token_server_url: is missing: write service.token_server_url = https://token.example.org, or set SERVICE_TOKEN_SERVER_URL
 bridge.ini: service.cache_hmac_secret: is missing: write service.cache_hmac_secret = and 64 hexadecimal characters ("sync-bridge init" makes them), or set SERVICE_CACHE_HMAC_SECRET
 sync-bridge: 4 problems with the settings
@@ -209,11 +209,11 @@ sync-bridge: 1 problem with the settings
 
     expect(await run(['serve', '--config', 'bridge.ini'], host, fakeCommands())).toBe(7)
     expect(host.err)
-      .toBe(`warning: environment: "SERVICE_PROT" is no setting and is ignored: did you mean SERVICE_PORT?
+      .toBe(`warning: environment: "SERVICE_PROT" is not a setting and is ignored: did you mean SERVICE_PORT?
 warning: bridge.ini:3: service.host: 0.0.0.0 can be reached from other machines without encryption: put a server with TLS in front, and set service.http_scheme = https
-warning: bridge.ini:5: service.cache_backend: every worker remembers by itself: use redis to share the memory
+warning: bridge.ini:5: service.cache_backend: each worker has its own cache: use redis to share one
 warning: bridge.ini: contains a secret and can be read by every user: chmod o-r bridge.ini
-warning: environment: SSL_CERT_FILE adds to the certificates that are trusted: unset it, or set service.certificate_ca_bundle
+warning: environment: SSL_CERT_FILE adds trusted certificates: unset it, or set service.certificate_ca_bundle
 `)
   })
 

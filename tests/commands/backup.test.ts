@@ -124,8 +124,8 @@ describe('backup', () => {
     const outcomes = [await run(user, command), await run(user, command)]
 
     const missing = [
-      'forms: of 8 records in the last backup 1 are left',
-      'passwords: of 4 records in the last backup 0 are left',
+      'forms: only 1 of 8 records in the last backup remain',
+      'passwords: only 0 of 4 records in the last backup remain',
     ]
     for (const { said, code } of outcomes) {
       expect([said.trimEnd().split('\n').slice(-2).toSorted(), code]).toEqual([missing, 3])
@@ -239,7 +239,7 @@ describe('backup', () => {
 
     for (const { said, code } of outcomes) {
       expect(said).toContain(`sync-bridge: Cannot read ${last}: `)
-      expect(said).toEndWith('. Remove it, and the one before takes its place\n')
+      expect(said).toEndWith('. Remove it to use the previous backup\n')
       expect(code).toBe(1)
     }
     expect(removed.code).toBe(0)
@@ -272,7 +272,7 @@ describe('backup', () => {
       await run(user, ['restore', folder, '--all']),
     ]
 
-    const problems = ['DIR is missing', '--keep "0" is no number of backups', 'unknown option "--all"']
+    const problems = ['DIR is missing', '--keep "0" is not a number of backups', 'unknown option "--all"']
     for (const [index, { said, code }] of outcomes.entries()) {
       expect(said).toStartWith(`sync-bridge: ${problems[index]}`)
       expect(code).toBe(2)
@@ -302,19 +302,19 @@ describe('restore', () => {
     expect(dry.said.split('\n')).toEqual([
       `From ${join(folder, readdirSync(folder)[0]!)}`,
       'passwords: 1 to write, 1 different in the storage',
-      'Nothing was written. Write with --write.',
+      'Nothing was written. Use --write to write.',
       '',
     ])
     expect(dry.output).toBe('passwords  missing    https://library.example.org sämple@example.org\n')
     expect(missing.output).toBe('')
     expect(untouched).toBeUndefined()
-    expect(missing.said).toContain('  1 written, 0 left alone')
+    expect(missing.said).toContain('  1 written, 0 skipped')
     expect([restored, left]).toEqual([gone!.payload, foreign])
-    expect(all.said).toContain('  1 written, 0 left alone')
+    expect(all.said).toContain('  1 written, 0 skipped')
     expect(overwritten).toBe(changed!.payload)
     expect([again.code, again.said.match(/[1-9]\d* (to write|written)/g)]).toEqual([0, null])
     expect(again.said).not.toMatch(/^(crypto|meta|tabs|clients)/m)
-    expect(refused.said).toEndWith('crypto is not in this backup, or is not for restoring\n')
+    expect(refused.said).toEndWith('crypto is not in this backup or cannot be restored\n')
     expect(refused.code).toBe(1)
   })
 
@@ -331,7 +331,7 @@ describe('restore', () => {
 
     const now = new Map(sandbox.records(user, 'passwords').map(({ id, payload }) => [id, payload]))
     expect(dry.said).toContain('passwords: 1 to write, 1 different in the storage\n  1 of them were deleted')
-    expect(said).toContain('  1 written, 0 left alone')
+    expect(said).toContain('  1 written, 0 skipped')
     expect([now.get(gone!.id), now.get(changed!.id)]).toEqual([gone!.payload, foreign])
   })
 
@@ -353,7 +353,7 @@ describe('restore', () => {
 
     const restored = sandbox.records(user, 'forms').filter(({ payload }) => payload === foreign)
     expect(last.said).toContain('forms: 0 to write, 0 different')
-    expect(said).toContain('  60 written, 0 left alone')
+    expect(said).toContain('  60 written, 0 skipped')
     expect(restored).toHaveLength(60)
   })
 
@@ -365,8 +365,8 @@ describe('restore', () => {
 
     const { said, code } = await run(user, ['restore', folder, 'forms', 'prefs', '--write'])
 
-    expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 left alone')
-    expect(said).toEndWith('  1 refused: writes to this collection are not enabled at this bridge\n')
+    expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 skipped')
+    expect(said).toEndWith('  1 rejected: this bridge does not allow writes to this collection\n')
     expect(code).toBe(3)
   })
 
@@ -385,7 +385,7 @@ describe('restore', () => {
     const again = await run(user, command)
 
     const unknown = 'No answer came: this may have been written, or not. Look before you repeat it.\n'
-    expect(stopped.said).toEndWith(`  50 written, 0 left alone: changed meanwhile\nsync-bridge: ${unknown}`)
+    expect(stopped.said).toEndWith(`  50 written, 0 skipped: changed meanwhile\nsync-bridge: ${unknown}`)
     expect(stopped.code).toBe(1)
     expect(again.said).toContain('forms: 0 to write, 0 different')
   })
@@ -408,7 +408,7 @@ describe('restore', () => {
     const wanted = sandbox.records(before, 'passwords').filter(({ id }) => id !== '{foreign}')
     expect([keyless.code, keyless.said]).toEqual([1, expect.stringContaining('SYNC_KEY is missing')])
     expect(translated.said).toContain('passwords: 4 to write, 0 different in the storage\n')
-    expect(translated.said).toContain('cannot be read: {foreign}')
+    expect(translated.said).toContain('cannot be decrypted: {foreign}')
     expect(again.said).toContain('passwords: 0 to write, 0 different in the storage\n')
     expect(readable.map(({ id }) => id)).toEqual(wanted.map(({ id }) => id))
   })
@@ -420,7 +420,7 @@ describe('restore', () => {
 
     const refused = await run(empty, ['restore', folder, '--write'])
 
-    const advice = 'There are no keys in the account: let a Firefox sync first, it makes them\n'
+    const advice = 'The storage has no keys for this account: sync a Firefox first\n'
     expect(refused.said).toEndWith(advice)
     expect(refused.code).toBe(1)
   })

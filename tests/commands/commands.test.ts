@@ -78,7 +78,7 @@ describe('connect', () => {
 
     expect([output, code]).toEqual(['', 0])
     expect(errors).toContain('Found 4 bookmarks, 3 devices\n')
-    expect(errors).toContain('There is no REFRESH_TOKEN among the lines')
+    expect(errors).toContain('There is no REFRESH_TOKEN, so the access ends within hours')
     expect(readFileSync(file, 'utf8')).toContain(`SYNC_KEY=${user.syncKey.toString('hex')}\n`)
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(statSync(join(file, '..')).mode & 0o777).toBe(0o700)
@@ -137,7 +137,7 @@ describe('connect', () => {
     const { errors, code } = await runWith(file, ['connect'], linesOf(wrong))
 
     expect(errors).toContain(`sync-bridge: ${problem}`)
-    expect(errors).toEndWith('Nothing was kept.\n')
+    expect(errors).toEndWith('Nothing was saved.\n')
     expect(code).toBe(1)
     expect(existsSync(file)).toBe(false)
   })
@@ -151,7 +151,7 @@ describe('connect', () => {
     const empty = await runWith(file, ['connect'], 'hello\n')
 
     expect(unreachable.errors).toContain('Token server: http://127.0.0.1:1')
-    expect(empty.errors).toContain('These are not the lines that Firefox prints')
+    expect(empty.errors).toContain('No line has the form NAME=value')
     expect([unreachable.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
   })
 
@@ -161,7 +161,7 @@ describe('connect', () => {
 
     const { errors, code } = await runWith(file, ['disconnect'])
 
-    expect([errors, code]).toEqual([`Disconnected: the refresh token is ended, and ${file} is removed.\n`, 0])
+    expect([errors, code]).toEqual([`Disconnected: revoked the refresh token and removed ${file}.\n`, 0])
     expect(accounts.requests.slice(before)).toContain('POST /v1/oauth/destroy')
     expect(existsSync(file)).toBe(false)
   })
@@ -385,8 +385,8 @@ describe('export', () => {
 
   it.each([
     [['bookmarks', '--format', 'xml'], '--format "xml" is unknown for bookmarks'],
-    [['history', '--folder', 'x'], '--folder is for bookmarks'],
-    [['history', '--since', 'soon'], '--since "soon" is no moment'],
+    [['history', '--folder', 'x'], '--folder only applies to bookmarks'],
+    [['history', '--since', 'soon'], '--since "soon" is not a date'],
     [['all'], 'WHAT "all" is unknown'],
   ])('refuses %j', async (words, problem) => {
     const { errors, code } = await runWith('/nowhere', ['export', ...words])
@@ -569,7 +569,7 @@ describe('restore', () => {
     expect(dry.output).toContain('bookmarks  deleted    My recipes/\n')
     expect(dry.output).toContain('bookmarks  mended     Bookmarks Menu/\n')
     expect(errors).toContain('bookmarks: 4 to write')
-    expect(errors).toContain('  4 written, 0 left alone')
+    expect(errors).toContain('  4 written, 0 skipped')
     expect(code).toBe(0)
     expect(bookmarks.get(lost.id)).toEqual(lost)
     expect(bookmarks.get('menu')!.children).toEqual([

@@ -93,7 +93,7 @@ describe('docs/backup.md', () => {
 
     const { output, errors, code } = await type(drill)
 
-    const [, , second] = errors.split('records are encrypted anew\n')
+    const [, , second] = errors.split('records will be encrypted again\n')
     const found = Array.from(second!.match(/^\w+: .*$/gm) ?? [])
     expect(code).toBe(0)
     expect(errors).toContain('bookmarks: 300 to write, 0 different in the storage\n')

@@ -127,7 +127,7 @@ const cases: Record<string, () => Promise<string>> = {
     await using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
     return await troubles.run(['serve'], { port: String(other.port) })
   },
-  '`may open`, `too few`': () => {
+  '`max_concurrent_requests`, `may only open`': () => {
     const cwd = makeFolder({ 'bridge.ini': iniText(nowhere) })
     const script = `ulimit -n 1000; exec ${executablePath} check --offline --config bridge.ini`
     return runProgram(['sh', '-c', script], { cwd })
@@ -144,7 +144,7 @@ const cases: Record<string, () => Promise<string>> = {
   },
   '`token server: `, `unknown authority`': () => checkTls(troubles, 'IP:127.0.0.1', false),
   '`token server: `, `for another host`': () => checkTls(troubles, 'DNS:other.example', true),
-  '`cache: no answer`': () => troubles.run(['check'], withoutRedis),
+  '`cache: no response`': () => troubles.run(['check'], withoutRedis),
   '`503`, `"storage":false`': () => troubles.seenByReader(nowhere, '/__heartbeat__'),
   '`503`, `"cache":false`': () => troubles.seenByReader(withoutRedis, '/__heartbeat__'),
   '`401`, `errno 104`': () =>
@@ -154,7 +154,7 @@ const cases: Record<string, () => Promise<string>> = {
       const user = troubles.newUser()
       return ask(bridge, records(user), user, { headers: { Authorization: 'Bearer ended' } })
     }),
-  '`401`, `errno 105`, `the clocks of client`': () =>
+  '`401`, `errno 105`, `clocks of client and token server differ`': () =>
     troubles.seen({}, (bridge) => {
       const user = troubles.newUser()
       const Authorization = `BrowserID ${user.assertion({ expiresInSeconds: -600 })}`
@@ -167,7 +167,7 @@ const cases: Record<string, () => Promise<string>> = {
   })),
   '`405`, `errno 115`, `record_tabs_put_enabled is off`': () =>
     seenByWriter({ record_tabs_put_enabled: 'false' }),
-  '`400`, `errno 107`, `not an allowed origin`': () =>
+  '`400`, `errno 107`, `not allowed by service.cors_origins`': () =>
     troubles.seenByReader({ cors_origins: 'https://a.example' }, '/v1/', {
       headers: { Origin: 'https://b.example' },
     }),
@@ -192,7 +192,10 @@ const cases: Record<string, () => Promise<string>> = {
     status: 200,
     body: '<html>',
   })),
-  '`upstream failed`, `storage answered 500`': seenWhile('storage', () => ({ kind: 'status', status: 500 })),
+  '`upstream failed`, `The storage answered 500`': seenWhile('storage', () => ({
+    kind: 'status',
+    status: 500,
+  })),
   '`upstream failed`, `token server answered 429`': seenWhile('tokens', () => ({
     kind: 'status',
     status: 429,

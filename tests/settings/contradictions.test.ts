@@ -26,41 +26,41 @@ http_host = sync.example.org
   f:3: service.http_host: generated URLs begin with http://: set service.http_scheme = https, or http if that is meant
 http_scheme = http
 http_host = 0.0.0.0:8000
-  f:4: service.http_host: is no address that clients can ask: write a name; service.host is for listening
+  f:4: service.http_host: is not an address that clients can use: write a host name; service.host is for listening
 http_scheme = https
 http_host = sync.example.org:80
   f:4: service.http_host: generated URLs begin with https:// and have port 80: leave the port out, or change service.http_scheme
 http_host = sync.example.org
 http_scheme = http
 explorer_enabled = true
-  f:5: service.explorer_enabled: browsers decrypt only where the page came by https or from localhost: set service.http_scheme = https, or remove it
+  f:5: service.explorer_enabled: browsers only decrypt on pages from https or localhost: set service.http_scheme = https, or remove it
 upstream_timeout_seconds = 40
-  f:3: service.upstream_timeout_seconds: a request ends after 30 s, before 40 s for upstream: make service.request_timeout_seconds the larger one
+  f:3: service.upstream_timeout_seconds: requests time out after 30 s, before upstream calls do after 40 s: make service.request_timeout_seconds the larger one
 request_timeout_seconds = 15
-  f:3: service.request_timeout_seconds: a request ends after 15 s, before 20 s for upstream: make service.request_timeout_seconds the larger one
+  f:3: service.request_timeout_seconds: requests time out after 15 s, before upstream calls do after 20 s: make service.request_timeout_seconds the larger one
 shutdown_grace_seconds = 10
-  f:3: service.shutdown_grace_seconds: requests may take 30 s, and are cut 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one
+  f:3: service.shutdown_grace_seconds: requests may take 30 s, but are cut 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one
 workers = 2
 cache_backend = memory
-  f:4: service.cache_backend: every worker remembers by itself: use redis to share the memory
+  f:4: service.cache_backend: each worker has its own cache: use redis to share one
 cache_hmac_secret_previous = 52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208
-  f:3: service.cache_hmac_secret_previous: is the same as service.cache_hmac_secret: write the secret of before, or remove it
+  f:3: service.cache_hmac_secret_previous: is the same as service.cache_hmac_secret: write the previous secret, or remove it
 eos = 2026-12-31
-  f:3: service.eos: is past: every request is answered 410: remove it, or write a later day
+  f:3: service.eos: is in the past: every request is answered 410: remove it, or write a later date
 max_request_bytes = 100000
-  f:3: service.max_request_bytes: is less than one record of 250 KB, as Firefox may write it: write 262144 or more
+  f:3: service.max_request_bytes: is smaller than a record of 250 KB, which Firefox may write: write 262144 or more
 record_crypto_put_enabled = yes
-  f:3: service.record_crypto_put_enabled: lets clients change what the other data is read by: a wrong write locks a person out of it: remove it, unless a client of yours replaces keys
+  f:3: service.record_crypto_put_enabled: lets clients change the keys to the other data: a wrong write makes it unreadable: remove it, unless your client replaces keys
 record_meta_delete_enabled = yes
-  f:3: service.record_meta_delete_enabled: lets clients change what the other data is read by: a wrong write locks a person out of it: remove it, unless a client of yours replaces keys
+  f:3: service.record_meta_delete_enabled: lets clients change the keys to the other data: a wrong write makes it unreadable: remove it, unless your client replaces keys
 readable_collections = tabs
-  f:3: service.readable_collections: leaves out crypto, and clients need the keys in it to decrypt the others: add crypto, unless your clients have these keys
+  f:3: service.readable_collections: excludes crypto, which has the keys that clients need to decrypt the others: add crypto, unless your clients have these keys
 readonly = true
 record_tabs_delete_enabled = yes
-  f:3: service.readonly: refuses every write, also those that service.record_… settings allow: remove one or the other
+  f:3: service.readonly: rejects every write, even if service.record_… settings enable it: remove one or the other
 port = 0
 reuse_port = true
-  f:4: service.reuse_port: every instance takes a port of its own: set service.port
+  f:4: service.reuse_port: each instance gets its own port: set service.port
 worker_timeout_seconds = 5
   f:3: service.worker_timeout_seconds: has no effect without service.workers above 1: remove it, or set service.workers above 1
 cache_backend = memory
@@ -95,7 +95,7 @@ describe('findContradictions', () => {
     ],
     [
       ['readable_collections = crypto, tabs', 'record_passwords_put_enabled = true'],
-      'f:4: service.record_passwords_put_enabled: opens a collection that service.readable_collections leaves out: add it there, or remove this',
+      'f:4: service.record_passwords_put_enabled: enables writes to a collection that service.readable_collections excludes: add it there, or remove this',
     ],
   ])('finds that a service can not run with %j', (lines, problem) => {
     expect(found(lines).problems).toEqual([problem])
@@ -118,7 +118,7 @@ describe('findContradictions', () => {
     const lines = ['max_concurrent_requests = 1000']
 
     expect(found(lines, 4511).warnings).toEqual([
-      'f:3: service.max_concurrent_requests: a process may open 4511 files, which is too few: raise LimitNOFILE= or "ulimit -n" to 4512, or lower the setting',
+      'f:3: service.max_concurrent_requests: this process may only open 4511 files: raise LimitNOFILE= or "ulimit -n" to 4512, or lower the setting',
     ])
     expect(found(lines, 4512).warnings).toEqual([])
   })

@@ -242,10 +242,10 @@ port = 80 ; usual
 workers = 0
   % is out of range: write a number from 1 to 256
 http_scheme = HTTPS
-  % is none of the choices: write http or https
+  % is not a valid choice: write http or https
 http_host = https://x/
 http_host = x:0
-  % is not a host: write the host name, with :PORT if it is not the usual one, without http:// and path
+  % is not a host: write the host name, with :PORT if it is not the default, without http:// and path
 http_api_version = 1
   % is not a version: write MAJOR.MINOR, such as 1.5
 project_name =
@@ -257,36 +257,36 @@ upstream_timeout_seconds = 0
 request_timeout_seconds = 30s
   % is not a number: write a number of seconds above 0 and up to 3600
 cache_backend = memcached
-  % is none of the choices: write redis or memory
+  % is not a valid choice: write redis or memory
 cache_url = http://:hunter2@h
 cache_url = redis://:hunter2@h:0
 cache_url = redis://:hunter2@a..b
 cache_url = redis://:hunter2@[::g]
 cache_url = redis://:hunter2@h?cacert=ca.pem
-  is not the address of a Redis: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT
+  is not a Redis address: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT
 cache_url = rediss://:hunter2@h?cacert=no%20such.pem
-  cacert: cannot read the file "etc/no such.pem" (there is no such file): name a PEM file with at least one certificate, or leave cacert out to trust the usual authorities
+  cacert: cannot read the file "etc/no such.pem" (there is no such file): name a PEM file with at least one certificate, or remove cacert to trust the system's authorities
 cache_hmac_secret_previous = hunter2
-  is not hexadecimal: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret
+  is not hexadecimal: write 64 hexadecimal characters; "sync-bridge init" generates a secret
 cache_hmac_secret_previous = 2d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208
-  has 63 characters instead of 64: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret
+  has 63 characters instead of 64: write 64 hexadecimal characters; "sync-bridge init" generates a secret
 cache_hmac_secret_previous = FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF
 cache_hmac_secret_previous = 0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef
 cache_hmac_secret_previous = DEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEFDEADBEEF
-  is a well-known secret: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret
+  is a well-known secret: write 64 hexadecimal characters; "sync-bridge init" generates a secret
 cache_credentials_ttl_seconds = 0
   % is out of range: write a number from 1 to 86400
 batch_max_requests = 0
   % is out of range: write a number from 1 to 1000
 readonly = 2
 readonly =
-  % is neither true nor false: write true or false
+  % is not a boolean: write true or false
 record_tabs_enabled = true
-  is no setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?
+  unknown setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?
 record_a/b_put_enabled = true
-  is no setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?
+  unknown setting: did you mean service.record_<collection>_put_enabled or record_<collection>_delete_enabled?
 upstream_http2 = 2
-  % is neither true nor false: write true or false
+  % is not a boolean: write true or false
 backoff = -1
   % is out of range: write a number from 0 to 86400
 eos = 2031-02-30
@@ -304,44 +304,44 @@ cors_origins = https://ok.example, https://
 cors_origins = https://ok.example, null
   "null" is not an origin: write *, or origins such as https://app.example.org separated by commas
 cors_origins = *, https://a
-  "*" stands beside other origins: write *, or origins such as https://app.example.org separated by commas
+  combines "*" with other origins: write *, or origins such as https://app.example.org separated by commas
 metrics_listen = 9100
   % is not an address with a port: write HOST:PORT, such as 127.0.0.1:9100
 statsd_url = localhost:8125
 statsd_url = udp://localhost
   % is not a UDP address: write udp://HOST:PORT
 logging_renderer = pretty
-  % is none of the choices: write json or text
+  % is not a valid choice: write json or text
 logging_level = INFO
-  % is none of the choices: write debug or info or warning or error
+  % is not a valid choice: write debug or info or warning or error
 prot = 1
-  is no setting: did you mean service.port?
+  unknown setting: did you mean service.port?
 Port = 1
 pport = 1
-  is no setting: did you mean service.port?
+  unknown setting: did you mean service.port?
 metrics_enable = 1
-  is no setting: did you mean service.metrics_enabled?
+  unknown setting: did you mean service.metrics_enabled?
 x = 1
 colour = 1
-  is no setting: remove it, or see "sync-bridge init" for all
+  unknown setting: remove it, or see "sync-bridge init" for all
 cache_hmac_secert = x
-  is no setting: did you mean service.cache_hmac_secret?
+  unknown setting: did you mean service.cache_hmac_secret?
 toString = 1
-  is no setting: remove it, or see "sync-bridge init" for all
+  unknown setting: remove it, or see "sync-bridge init" for all
 port
   has no "=": write key = value
 certificate_ca_bundle =
-  is empty: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+  is empty: name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = none.pem
-  cannot read the file "etc/none.pem" (there is no such file): name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+  cannot read the file "etc/none.pem" (there is no such file): name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = /locked.pem
-  cannot read the file "/locked.pem" (permission denied): name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+  cannot read the file "/locked.pem" (permission denied): name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = empty.pem
-  the file "etc/empty.pem" contains no certificate: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+  the file "etc/empty.pem" contains no certificate: name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = key.pem
-  the file "etc/key.pem" contains no certificate: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+  the file "etc/key.pem" contains no certificate: name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = torn.pem
-  certificate 2 of 2 in the file "etc/torn.pem" cannot be read: name a PEM file with at least one certificate, or remove the setting to trust the usual authorities
+  certificate 2 of 2 in the file "etc/torn.pem" cannot be read: name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 `)
   const files = {
     'etc/empty.pem': '',
@@ -375,7 +375,7 @@ certificate_ca_bundle = torn.pem
     const [, secretLine] = least.split('\n')
 
     expect(problemsOf(`service.token_server_url = ${url}\n${secretLine}`)).toEqual([
-      `etc/bridge.ini:1: service.token_server_url: ${message}: write a URL such as https://token.example.org, without user name, query and fragment`,
+      `etc/bridge.ini:1: service.token_server_url: ${message}: write a URL such as https://token.example.org, without login, query or fragment`,
     ])
   })
 
@@ -383,7 +383,7 @@ certificate_ca_bundle = torn.pem
     const [urlLine] = least.split('\n')
 
     expect(problemsOf(`${urlLine}\nservice.cache_hmac_secret =\n`)).toEqual([
-      'etc/bridge.ini:2: service.cache_hmac_secret: is empty: write 64 hexadecimal characters; "sync-bridge init" makes a fresh secret',
+      'etc/bridge.ini:2: service.cache_hmac_secret: is empty: write 64 hexadecimal characters; "sync-bridge init" generates a secret',
     ])
   })
 
@@ -393,7 +393,7 @@ certificate_ca_bundle = torn.pem
     const environment = { SERVICE_WORKERS: 'many' }
 
     expect(problemsOf(text, { environment }).map((line) => line.split(': ').slice(0, 3).join(': '))).toEqual([
-      'etc/bridge.ini:1: service.prot: is no setting',
+      'etc/bridge.ini:1: service.prot: unknown setting',
       'etc/bridge.ini:2: service.port: "x" is not an integer',
       'etc/bridge.ini:3: is not a section header: write [name], and nothing else on that line',
       'etc/bridge.ini:4: is not a section header: write [name], and nothing else on that line',
@@ -421,7 +421,7 @@ certificate_ca_bundle = torn.pem
     ['syncto.record_tabs_put_enabled = on', 'syncto.record_tabs_put_enabled', 'record_tabs_put_enabled'],
   ])('refuses the line %j outside [service]', (line, key, setting) => {
     const message =
-      `${key}: is a setting outside [service] and without its prefix: ` +
+      `${key}: is outside [service] and lacks the prefix "service.": ` +
       `write service.${setting} = …, or move it into a section [service]`
 
     expect(problemsOf(`${line}\n${least}`)).toEqual([`etc/bridge.ini:1: ${message}`])
@@ -439,7 +439,7 @@ certificate_ca_bundle = torn.pem
       environment: { SERVICE_MAX_EVENT_LOOP_LAG_MS: '1' },
     })
 
-    const gone = 'this setting is gone and is ignored: remove it'
+    const gone = 'this setting no longer exists and is ignored: remove it'
     expect('warnings' in outcome && outcome.warnings).toEqual([
       `etc/bridge.ini:3: service.max_event_loop_lag_ms: ${gone}`,
       `environment SERVICE_MAX_EVENT_LOOP_LAG_MS: ${gone}`,
@@ -458,13 +458,13 @@ certificate_ca_bundle = torn.pem
 
   it.each(['', 'tabs,', 'a b', '..'])('refuses %j as names of collections', (text) => {
     expect(problemsOf(`${least}service.readable_collections = ${text}\n`)[0]).toContain(
-      'no name of a collection',
+      'not a collection name',
     )
   })
 
   it('names the setting that a shell would set', () => {
     expect(problemsOf(`${least}[service]\nexport SERVICE_PORT=80\n`)).toEqual([
-      'etc/bridge.ini:4: service.export SERVICE_PORT: is no setting: did you mean service.port?',
+      'etc/bridge.ini:4: service.export SERVICE_PORT: unknown setting: did you mean service.port?',
     ])
   })
 
@@ -474,7 +474,7 @@ certificate_ca_bundle = torn.pem
       const outcome = read(`${least}[${section}]\ncolour = green\nsize = 3\n`)
 
       expect('warnings' in outcome && outcome.warnings).toEqual([
-        `etc/bridge.ini:4: section "[${section}]" is not read: name it [service] if its lines are settings of sync-bridge`,
+        `etc/bridge.ini:4: section "[${section}]" is not read: name it [service] if it contains settings of sync-bridge`,
       ])
     },
   )
@@ -533,9 +533,9 @@ certificate_ca_bundle = torn.pem
     const outcome = read(least, { environment })
 
     expect('warnings' in outcome && outcome.warnings).toEqual([
-      'environment: "SERVICE_PROT" is no setting and is ignored: did you mean SERVICE_PORT?',
-      'environment: "SERVICE_RECORD_TABS_PUT" is no setting and is ignored: did you mean SERVICE_RECORD_<COLLECTION>_PUT_ENABLED?',
-      'environment: "service_port" is no setting and is ignored: did you mean SERVICE_PORT?',
+      'environment: "SERVICE_PROT" is not a setting and is ignored: did you mean SERVICE_PORT?',
+      'environment: "SERVICE_RECORD_TABS_PUT" is not a setting and is ignored: did you mean SERVICE_RECORD_<COLLECTION>_PUT_ENABLED?',
+      'environment: "service_port" is not a setting and is ignored: did you mean SERVICE_PORT?',
     ])
   })
 

@@ -282,7 +282,7 @@ describe('section 4: forms of a precondition', () => {
     const answer = await bridge.ask(path, putOf({ payload: 'new' }, { 'If-None-Match': '*' }))
 
     expectError(answer, 412, 114)
-    expect(answer.body.message).toBe('The record exists already')
+    expect(answer.body.message).toBe('The record already exists')
     expect(answer.body.details.existing).toMatchObject({ id, payload: 'old' })
   })
 

@@ -105,12 +105,13 @@ describe('the executable', () => {
 
     expect(checked.exitCode).toBe(2)
     expect(checked.stderr).toContain(
-      'cache: no answer (ECONNREFUSED): see service.cache_url, or set service.cache_backend = memory\n',
+      'cache: no response (ECONNREFUSED): check service.cache_url, or set service.cache_backend = memory\n',
     )
     expect(JSON.parse(line)).toMatchObject({
       level: 'warning',
       reason: 'unreachable',
-      remedy: 'requests go on: look at service.cache_url, or set service.cache_backend = memory',
+      remedy:
+        'requests continue without the shared cache: check service.cache_url, or set service.cache_backend = memory',
     })
   })
 
@@ -148,8 +149,8 @@ describe('the executable', () => {
 describe('serve', () => {
   it.each([
     [{ host: '192.0.2.1' }, 'the address is not one of this machine: change service.host'],
-    [{ host: 'nowhere.invalid' }, 'the host is unknown: change service.host'],
-    [{ port: '81' }, 'ports below 1024 are for root'],
+    [{ host: 'nowhere.invalid' }, 'unknown host: change service.host'],
+    [{ port: '81' }, 'ports below 1024 need root'],
   ])('tells what is wrong with %j', async (settings: Record<string, string>, problem) => {
     const cwd = makeFolder()
     chmodSync(cwd, 0o755)
@@ -173,7 +174,7 @@ describe('sandbox', () => {
 
     const { port } = new URL(url!)
     expect(sandbox.errors()).toStartWith(
-      `Port 8000 is taken, so the bridge has port ${port}; --port chooses one.\n`,
+      `Port 8000 is in use, so the bridge uses port ${port}. Use --port to choose one.\n`,
     )
     expect(sandbox.errors()).toContain('request method=GET route=records status=401')
   })

@@ -151,7 +151,7 @@ describe('SIGHUP', () => {
 
     const problems = bridge.events('settings refused').map(({ problem }) => problem)
     expect(problems).toEqual([
-      expect.stringContaining('service.portt: is no setting'),
+      expect.stringContaining('service.portt: unknown setting'),
       expect.stringContaining('service.workers: "x" is not'),
       'sync-bridge: 2 problems with the settings',
     ])

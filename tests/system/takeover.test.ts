@@ -151,7 +151,7 @@ describe('the first process of a container', () => {
     const [line] = await container.line(/.*"event":"takeover failed".*/)
     process.kill(first!, 'SIGTERM')
 
-    expect(JSON.parse(line).reason).toBe('the first process of a container can not be replaced')
+    expect(JSON.parse(line).reason).toBe('cannot replace the first process of a container')
     expect(await container.exited).toBe(0)
   })
 })

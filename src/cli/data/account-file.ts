@@ -16,7 +16,7 @@ import { reasonOf } from '../../settings/readers.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
-/** Where the account is: `--account`, else `SYNC_BRIDGE_ACCOUNT`, else a file in the user's configuration. */
+/** The path of the account file: `--account`, else `SYNC_BRIDGE_ACCOUNT`, else a file in the user's configuration. */
 export function accountPath(options: GivenOptions, { environment }: Host): string {
   const [given = environment.SYNC_BRIDGE_ACCOUNT] = options.get('account') ?? []
   if (given) return given
@@ -28,7 +28,7 @@ export function accountPath(options: GivenOptions, { environment }: Host): strin
   )
 }
 
-/** The values in an account's file. Throws `ClientError` with the remedy when it can't be read. */
+/** Reads an account file. Throws `ClientError` with the remedy if that fails. */
 export function readAccountFile(path: string, host: Host): Partial<Account> {
   let text: string
   try {
@@ -37,17 +37,17 @@ export function readAccountFile(path: string, host: Host): Partial<Account> {
     const isAbsent = (error as NodeJS.ErrnoException).code === 'ENOENT'
     const remedy = isAbsent
       ? 'run "sync-bridge connect" first, or name it with --account FILE'
-      : 'check who may read it'
+      : 'check its owner and permissions'
     throw new ClientError(`Cannot read the account ${path} (${reasonOf(error)}): ${remedy}`)
   }
   if (host.isPublic(path))
     host.stderr.write(
-      `warning: ${path} holds the key to everything you sync, and every user can read it: chmod 600 ${path}\n`,
+      `warning: ${path} contains the key to everything you sync, and every user can read it: chmod 600 ${path}\n`,
     )
   return parseAccount(text)
 }
 
-/** Keeps an account, for its owner alone. Throws `ClientError`. */
+/** Saves an account, readable only for its owner. Throws `ClientError`. */
 export function writeAccountFile(path: string, account: Account): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
@@ -57,16 +57,16 @@ export function writeAccountFile(path: string, account: Account): void {
   }
 }
 
-/** Puts a new access token in the place of the old one. Other lines of the file stay as they are now. */
+/** Replaces the access token in the file; other lines stay unchanged. */
 export function keepToken(path: string, account: Account, host: Host): void {
   try {
     const text = host.readFile(path)
-    // The file may have got another account's values meanwhile.
+    // The file may contain another account by now.
     if (parseAccount(text).refreshToken !== account.refreshToken) return
     writeWhole(path, [text.replace(/^((?:export )?BEARER_TOKEN=).*$/m, `$1${account.token}`)])
   } catch (error) {
     host.stderr.write(
-      `warning: Cannot keep the new access token in ${path} (${reasonOf(error)}): the next run needs another one\n`,
+      `warning: Cannot save the new access token in ${path} (${reasonOf(error)}): the next run has to renew it again\n`,
     )
   }
 }
@@ -77,8 +77,8 @@ export function removeAccountFile(path: string): void {
 }
 
 /**
- * Writes a file whole or not at all, readable for its owner alone, in the place of any that is there. What it holds is on the disk
- * when it gets its name, so that a power cut leaves no empty one.
+ * Replaces a file atomically, readable only for its owner. Syncs the contents before the rename, so that a power failure leaves no empty
+ * file.
  */
 export function writeWhole(path: string, parts: Iterable<string>): void {
   const target = targetOf(path)
@@ -101,7 +101,7 @@ export function writeWhole(path: string, parts: Iterable<string>): void {
   }
 }
 
-/** A link leads to the file that is written. */
+/** Follows a symbolic link. */
 function targetOf(path: string): string {
   try {
     return realpathSync(path)

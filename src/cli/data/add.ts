@@ -3,7 +3,7 @@ import { withAccount, writeOut } from './session.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
-/** Adds a bookmark as Firefox makes it; prints its id. */
+/** Adds a bookmark like Firefox does; prints its id. */
 export function add(options: GivenOptions, [url]: string[], host: Host): Promise<number> {
   return withAccount(options, host, { writes: true }, async ({ client, tell }) => {
     checkUrl(url!)
@@ -14,7 +14,8 @@ export function add(options: GivenOptions, [url]: string[], host: Host): Promise
     ]
     const added = await addBookmark(client, { url: url!, title, folder, tags })
     tell(`Added to ${added.folder}`)
-    if (added.isUnlisted) tell('The folder has changed meanwhile: Firefox puts the bookmark at its end')
+    if (added.isUnlisted)
+      tell('The folder changed at the same time: Firefox will show the bookmark at its end')
     await writeOut(host, `${added.id}\n`)
     return 0
   })

@@ -1,4 +1,4 @@
-/** What `backup` and `restore` both know of a folder with backups in it, and of the files of a backup. */
+/** The format of backups, shared by `backup` and `restore`. */
 import { createReadStream } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -7,24 +7,24 @@ import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 
-/** What a backup says of a collection. */
+/** What a backup records about a collection. */
 export interface SavedCollection {
-  /** When it had changed last, in ms since 1970 in quotes. */
+  /** Its timestamp, in ms since 1970 in quotes. */
   etag: string
-  /** Another one when Firefox has wiped the collection, to begin anew; null where it gives none. */
+  /** Changes when Firefox wipes the collection; null if unknown. */
   syncId: string | null
   records: number
-  /** How many of them the key does not open. */
+  /** The number of records that the key does not decrypt. */
   unreadable: number
 }
 
-/** What a backup says of its collections, by their names. */
+/** The state of a backup's collections, by name. */
 export type State = Map<string, SavedCollection>
 
-/** What the name of a backup ends in when something is missing in it. */
+/** Suffix of the name of an incomplete backup. */
 export const incompleteMark = '-incomplete'
 
-/** The names of the backups in a folder, the oldest first: of all, and of those that are complete. */
+/** The names of the backups in a folder, oldest first: all, and the complete ones. */
 export async function backupNames(folder: string): Promise<{ all: string[]; complete: string[] }> {
   const names = await readdir(folder).catch((error: unknown) => {
     throw new ClientError(`Cannot read ${folder} (${reasonOf(error)})`)
@@ -33,17 +33,17 @@ export async function backupNames(folder: string): Promise<{ all: string[]; comp
   return { all, complete: all.filter((name) => !name.endsWith(incompleteMark)) }
 }
 
-/** What a backup has. Rejects with `ClientError` when it can't be read. */
+/** Reads the state of a backup. Rejects with `ClientError` if that fails. */
 export async function readState(backup: string): Promise<State> {
   try {
     return new Map(Object.entries(JSON.parse(await readFile(join(backup, 'state.json'), 'utf8'))))
   } catch (error) {
-    const remedy = 'Remove it, and the one before takes its place'
+    const remedy = 'Remove it to use the previous backup'
     throw new ClientError(`Cannot read ${backup}: ${(error as Error).message}. ${remedy}`, { cause: error })
   }
 }
 
-/** The records of a collection in a backup, one by one; none where there is no such file. */
+/** Reads the records of a collection from a backup; none if it has no such file. */
 export async function* readRecords(backup: string, collection: string): AsyncGenerator<StoredRecord> {
   const file = createReadStream(join(backup, fileOf(collection)), 'utf8')
   try {
@@ -56,7 +56,7 @@ export async function* readRecords(backup: string, collection: string): AsyncGen
   }
 }
 
-/** The name of a collection's file. */
+/** The file name of a collection. */
 export function fileOf(collection: string): string {
   return `${collection}.jsonl`
 }

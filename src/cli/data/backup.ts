@@ -14,16 +14,16 @@ import type { Host } from '../host.ts'
 const dayMs = 86_400_000
 
 /**
- * Makes one more backup in a folder: a folder that is named after its moment, with a file for each collection, a record a line, encrypted
- * as the storage has it. Only what has changed since the last one is asked for. What was written is read again and decrypted.
+ * Makes a backup: a new folder named after the current time, with a file per collection and a record per line, encrypted as in the storage.
+ * Reads only what has changed since the last backup, and verifies what was written by decrypting it.
  *
- * Where something is missing the backup's name says so, no old one is removed, and the exit code is 3. Where it breaks off there is none.
+ * If something is missing, the name says so, no old backup is removed, and the exit code is 3. A failure leaves no backup.
  */
 export function backup(options: GivenOptions, [folder]: string[], host: Host): Promise<number> {
   const [text = '30'] = options.get('keep') ?? []
   const keep = Number(text)
   if (!/^\d{1,6}$/.test(text) || keep < 1)
-    throw new UsageError(`--keep ${JSON.stringify(text)} is no number of backups: write 1 or more`)
+    throw new UsageError(`--keep ${JSON.stringify(text)} is not a number of backups: write 1 or more`)
   return withAccount(options, host, {}, async (session) => {
     try {
       const problems = await new Backup(session, folder!).make(keep)
@@ -51,7 +51,7 @@ class Backup {
     this.#progress = new Progress(session.host)
   }
 
-  /** Makes the backup; returns what is missing in it. */
+  /** Makes the backup; returns what is missing. */
   async make(keep: number): Promise<string[]> {
     const { tell } = this.#session
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
@@ -80,7 +80,7 @@ class Backup {
     }
   }
 
-  /** Names a draft after this moment, or after the next that no other run has taken. */
+  /** Names a draft after the current time, later if that name is taken. */
   async #giveName(draft: string, mark = ''): Promise<string> {
     for (;;) {
       const name = new Date(this.#session.host.now()).toISOString().replaceAll(':', '-') + mark
@@ -94,18 +94,18 @@ class Backup {
     }
   }
 
-  /** Removes what runs that were killed have left behind, a day later. */
+  /** Removes drafts of killed runs after a day. */
   async #clean(): Promise<void> {
     const names = await readdir(this.#folder)
     for (const draft of names.filter((name) => name.startsWith('.draft-'))) {
-      // Another run may have given it its name meanwhile.
+      // Another run may have renamed it by now.
       const found = await stat(join(this.#folder, draft)).catch(() => null)
       if (found && this.#session.host.now() - found.mtimeMs > dayMs)
         await rm(join(this.#folder, draft), { recursive: true, force: true })
     }
   }
 
-  /** Writes all collections into a folder: what the last backup has, and what has changed since. Returns what is missing. */
+  /** Writes all collections into a folder: the records of the last backup, and changes since. Returns what is missing. */
   async #fill(draft: string, last: string | null): Promise<string[]> {
     const { client, tell } = this.#session
     const before: State = last ? await readState(last) : new Map()
@@ -120,7 +120,7 @@ class Backup {
       const isIntact = known !== undefined && saved.length === known.records && known.syncId === syncId
       const savedAt = isIntact ? Number(known.etag.replaceAll('"', '')) : null
       const unchanged = { fresh: 0, all: saved, changedAt: lastModified, stored: saved.length }
-      // A collection that is older than it was has been wiped and filled again: what is in it now may be older, too.
+      // A collection with an older timestamp was wiped and filled again, possibly with older records.
       const since = savedAt !== null && savedAt < lastModified ? { savedAt, saved } : null
       const found =
         savedAt === lastModified
@@ -141,14 +141,14 @@ class Backup {
       const news = savedAt === lastModified ? 'unchanged' : countOf(found.fresh, 'record')
       tell(`[${index + 1}/${collections.length}] ${name}: ${news}`)
       if (found.stored > found.all.length)
-        problems.push(`${name}: of ${found.stored} records ${found.all.length} have come`)
+        problems.push(`${name}: received only ${found.all.length} of ${found.stored} records`)
     }
     problems.push(...shrunk(before, state), ...(await this.#check(draft, state, before)))
     await write(join(draft, 'state.json'), JSON.stringify(Object.fromEntries(state), null, 2))
     return problems
   }
 
-  /** What Firefox says of its collections: the one record that is not encrypted. */
+  /** Reads Firefox's sync ids of collections from the only record that is not encrypted. */
   async #readSyncIds(): Promise<Record<string, { syncID?: string } | undefined>> {
     try {
       for await (const { clear } of this.#session.client.collection('meta').records())
@@ -156,13 +156,12 @@ class Backup {
     } catch (error) {
       if (!(error instanceof ClientError) || error.field !== null) throw error
     }
-    // Without it, every collection is read as a whole.
+    // Without it, every collection is read completely.
     return {}
   }
 
   /**
-   * Reads a collection, or what has changed since it was saved. Resolves to all records with how many are new, and how many the storage
-   * has.
+   * Reads a collection, or its changes since it was saved. Resolves to all records, the number of new ones, and the number in the storage.
    */
   async #readCollection(
     name: string,
@@ -181,24 +180,24 @@ class Backup {
       this.#progress.show(`${name}: ${countOf(fresh.size, 'record')} read`)
     }
     const counted = await collection.count()
-    // What has been written meanwhile comes with the next backup.
+    // Concurrent writes are part of the next backup.
     const stored = counted.lastModified === changedAt ? counted.total : 0
-    // Some have come with a date of long ago.
+    // Some records were added with an old timestamp.
     if (since !== null && stored > all.size) return this.#readCollection(name, null)
     return { fresh: fresh.size, all: [...all.values()], changedAt, stored }
   }
 
-  /** Decrypts what was written; returns what is wrong with it, and notes how many records the key does not open. */
+  /** Verifies the backup by decrypting it; returns the problems, and records how many records can't be decrypted. */
   async #check(draft: string, state: State, before: State): Promise<string[]> {
     const { client, tell } = this.#session
     const { syncKey } = client.account
     if (syncKey === '') {
-      tell('Without SYNC_KEY nothing can say whether this can be decrypted')
+      tell('Cannot check that the backup can be decrypted: SYNC_KEY is missing in the account')
       return []
     }
     const problems: string[] = []
     const keys = (await collect(readRecords(draft, 'crypto'))).find(({ id }) => id === 'keys')
-    if (!keys) return ['The account has no keys in its storage: has a Firefox of it synced yet?']
+    if (!keys) return ['The storage has no keys for this account: sync a Firefox first']
     const keysOf = await collectionKeys(keyPairFromHex(syncKey), keys).catch((error: unknown) =>
       messageOf(error),
     )
@@ -229,16 +228,16 @@ class Backup {
   }
 }
 
-/** Collections that have lost more than half of their records since the last backup. */
+/** Finds collections that have lost more than half of their records since the last backup. */
 function shrunk(before: State, state: State): string[] {
   return [...before]
     .map(([name, { records }]) => ({ name, records, left: state.get(name)?.records ?? 0 }))
     .filter(({ records, left }) => left * 2 < records)
-    .map(({ name, records, left }) => `${name}: of ${records} records in the last backup ${left} are left`)
+    .map(({ name, records, left }) => `${name}: only ${left} of ${records} records in the last backup remain`)
 }
 
 function messageOf(error: unknown): string {
-  // A token that is refused is refused for all.
+  // A rejected token affects all collections.
   if (!(error instanceof Error) || (error instanceof ClientError && error.field === 'token')) throw error
   return error.message
 }
@@ -249,7 +248,7 @@ async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
   return all
 }
 
-/** Writes a file that is on the disk before its backup gets a name, so that no power cut leaves an empty one. */
+/** Writes and syncs a file, so that a power failure leaves no empty file in a named backup. */
 function write(file: string, text: string): Promise<void> {
   return writeFile(file, text, { mode: 0o600, flush: true })
 }

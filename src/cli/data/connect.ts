@@ -10,7 +10,7 @@ import { textOf } from '../../client/fields.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
-/** Asks for the account's values, checks each of them at the servers, and keeps them. */
+/** Reads the account's values, tests each of them, and saves them. */
 export async function connect(options: GivenOptions, host: Host): Promise<number> {
   const [tokenServer] = options.get('token-server') ?? []
   const path = accountPath(options, host)
@@ -19,7 +19,7 @@ export async function connect(options: GivenOptions, host: Host): Promise<number
   try {
     const given = parseAccount(text)
     if (Object.keys(given).length === 0)
-      throw new ClientError('These are not the lines that Firefox prints: none is NAME=value')
+      throw new ClientError('No line has the form NAME=value: paste the lines that Firefox prints')
     const account = { ...given, ...(tokenServer && { tokenServerUrl: tokenServer }) }
     const checked = checkAccount(account)
     if (checked.syncKey === '')
@@ -38,27 +38,27 @@ export async function connect(options: GivenOptions, host: Host): Promise<number
     host.stderr.write(`sync-bridge: ${nameOf(error)}${printable(error.message)}\n`)
     const server = tokenServer ?? parseAccount(text).tokenServerUrl ?? mozillaTokenServer
     if (error.status === 503) host.stderr.write(`Token server: ${printable(server)}\n`)
-    host.stderr.write('Nothing was kept.\n')
+    host.stderr.write('Nothing was saved.\n')
     return 1
   }
 }
 
 const endsSoon =
-  'There is no REFRESH_TOKEN among the lines: this access ends with its token, within hours. Paste the recipe that "sync-bridge connect" ' +
-  'shows, and its lines, for one that lasts.'
+  'There is no REFRESH_TOKEN, so the access ends within hours. For lasting access, run "sync-bridge connect" in a terminal and use the ' +
+  'recipe that it shows.'
 
-/** Whether all lines that the recipe prints are there. */
+/** Whether the text has all lines of the recipe. */
 function hasEverything(text: string): boolean {
   const { token, keyId, syncKey, refreshToken, clientId, tokenEndpoint, tokenServerUrl } = parseAccount(text)
   return [token, keyId, syncKey, refreshToken, clientId, tokenEndpoint, tokenServerUrl].every(Boolean)
 }
 
-/** Asks for everything that the values are for, and says what there is. */
+/** Tests all values by using them, and prints what was found. */
 async function describe({ client, tell }: Session): Promise<void> {
   const collections = await client.collections()
-  tell(`Token, key id and storage: good (${countOf(collections.length, 'collection')})`)
+  tell(`Token, key id and storage: valid (${countOf(collections.length, 'collection')})`)
   await client.keysOf('bookmarks')
-  tell('Sync key: good, it opens the account')
+  tell('Sync key: valid, it decrypts the account')
   const [bookmarks, devices] = await Promise.all([readAll(client, 'bookmarks'), readAll(client, 'clients')])
   const isBookmark = ({ clear }: ReadableRecord) => !['folder', 'separator'].includes(textOf(clear.type))
   tell(
@@ -97,13 +97,13 @@ Paste the lines that it prints here; they are not shown. An empty line or Ctrl+D
 `
 }
 
-/** The recipe for a program that runs by itself: the second piece of code of the guide. */
+/** The recipe for unattended programs: the second code block of the guide. */
 function recipe(): string {
   const [, second] = [...guide.matchAll(/^```js\n([^]*?)^```$/gm)]
   return second![1]!
 }
 
-/** Ends the refresh token, and removes the account's file. */
+/** Revokes the refresh token and removes the account file. */
 export async function disconnect(options: GivenOptions, host: Host): Promise<number> {
   const path = accountPath(options, host)
   try {
@@ -111,12 +111,12 @@ export async function disconnect(options: GivenOptions, host: Host): Promise<num
     if (isRenewable(given)) await revokeRefreshToken(given, fetch)
     removeAccountFile(path)
     host.stderr.write(
-      `Disconnected: ${isRenewable(given) ? 'the refresh token is ended, and ' : ''}${path} is removed.\n`,
+      `Disconnected: ${isRenewable(given) ? 'revoked the refresh token and ' : ''}removed ${path}.\n`,
     )
     return 0
   } catch (error) {
     if (!(error instanceof ClientError)) throw error
-    host.stderr.write(`sync-bridge: ${printable(error.message)}\n${path} is still there.\n`)
+    host.stderr.write(`sync-bridge: ${printable(error.message)}\n${path} was not removed.\n`)
     return 1
   }
 }

@@ -1,4 +1,4 @@
-/** What can be exported, each with its formats; the first is the one without `--format`. */
+/** The formats of each export; the first one is the default. */
 export const exportFormats = {
   bookmarks: ['html', 'json', 'csv', 'urls', 'markdown'],
   history: ['csv', 'json'],

@@ -41,7 +41,7 @@ interface Choice {
   since: number | null
 }
 
-/** Writes what an account holds, decrypted, to the standard output or a file. */
+/** Writes the decrypted data of an account to the standard output or a file. */
 export function exportData(options: GivenOptions, words: string[], host: Host): Promise<number> {
   const what = words[0] as What
   const choice = readChoice(what, options, host.now())
@@ -51,7 +51,7 @@ export function exportData(options: GivenOptions, words: string[], host: Host): 
     const text = await makers[what](reading, choice)
     reading.progress.clear()
     await deliver(typeof text === 'string' ? [text] : frugally(text), output, host)
-    return reading.report(output)
+    return reading.finish(output)
   })
 }
 
@@ -63,11 +63,11 @@ function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
       `--format ${JSON.stringify(format)} is unknown for ${what}: write ${formats.join(', ')}`,
     )
   const [folder = null] = options.get('folder') ?? []
-  if (folder !== null && what !== 'bookmarks') throw new UsageError('--folder is for bookmarks')
+  if (folder !== null && what !== 'bookmarks') throw new UsageError('--folder only applies to bookmarks')
   return { format, folder, since: readMoment(options, 'since', nowMs) }
 }
 
-/** Hands parts on, and collects the garbage of making them from time to time. */
+/** Passes on parts, and collects garbage from time to time. */
 function* frugally(parts: Iterable<string>): Generator<string> {
   let characters = 0
   for (const part of parts) {
@@ -93,24 +93,24 @@ async function deliver(parts: Iterable<string>, output: string | null, host: Hos
   }
 }
 
-/** What is read for an export, and what of it could not be. */
+/** Reads the data for an export, and tracks what could not be read. */
 class Reading {
   readonly progress: Progress
   readonly unreadable: SyncRecord[] = []
-  /** Collections that could not be read, each with the reason. */
+  /** Collections that could not be read, with the reason. */
   readonly incomplete = new Map<string, string>()
 
   constructor(readonly session: Session) {
     this.progress = new Progress(session.host)
   }
 
-  /** The readable records of a collection; `keep` is what of each is kept. */
+  /** Reads the readable records of a collection; `keep` returns the part to keep. */
   async readAll<Kept>(
     collection: string,
     keep: (record: ReadableRecord) => Kept,
     since?: number | null,
   ): Promise<Kept[]> {
-    // A record that has changed meanwhile comes again.
+    // A record that changes during the read comes twice.
     const kept = new Map<string, Kept>()
     const unreadable = new Map<string, SyncRecord>()
     const options = { since: since ?? undefined, pageSize: null }
@@ -129,10 +129,10 @@ class Reading {
     return [...kept.values()]
   }
 
-  /** Names what is missing; returns the exit code. */
-  report(output: string | null): number {
+  /** Reports what is missing; returns the exit code. */
+  finish(output: string | null): number {
     const { tell } = this.session
-    for (const [collection, reason] of this.incomplete) tell(`${collection} could not be read: ${reason}`)
+    for (const [collection, reason] of this.incomplete) tell(`Cannot read ${collection}: ${reason}`)
     if (this.unreadable.length > 0) {
       const ids = this.unreadable
         .slice(0, shownIds)
@@ -141,8 +141,8 @@ class Reading {
       tell(`${countOf(this.unreadable.length, 'record')} cannot be decrypted: ${ids.join(' ')}${more}`)
     }
     const isWhole = this.incomplete.size === 0 && this.unreadable.length === 0
-    if (output !== null && !isWhole) tell(`Wrote ${output}, without what is named above`)
-    // Cron mails what a command says: success is for terminals only.
+    if (output !== null && !isWhole) tell(`Wrote ${output}, except for the above`)
+    // Cron mails all output, so success is only reported on terminals.
     else if (output !== null && this.session.host.stderr.isTty) tell(`Wrote ${output}`)
     return isWhole ? 0 : doneInPart
   }
@@ -182,7 +182,7 @@ const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string 
     for (const { name } of await reading.session.client.collections()) {
       if (name === 'crypto') continue
       try {
-        // The payload is in there twice otherwise, encrypted and not.
+        // Leaves out the encrypted payload.
         const light = (record: ReadableRecord) => ({
           ...record,
           stored: { ...record.stored, payload: undefined },
@@ -241,12 +241,12 @@ const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
 
 const itemsInPart = 1000
 
-/** A list as `jsonOf` writes it, piece by piece, because it may be long. */
+/** Formats a list like `jsonOf`, in parts because it may be long. */
 function* listJson<Item>(items: Item[], shownAs: (item: Item) => unknown): Generator<string> {
   if (items.length === 0) return yield jsonOf([])
   for (let from = 0; from < items.length; from += itemsInPart) {
     const part = items.slice(from, from + itemsInPart).map(shownAs)
-    // Without the brackets, each of which has a line.
+    // Without the brackets, which are on their own lines.
     yield (from === 0 ? '[\n' : ',\n') + JSON.stringify(part, null, 2).slice(2, -2)
   }
   yield '\n]\n'
@@ -256,7 +256,7 @@ function jsonOf(value: unknown): string {
   return `${jsonText(value, 2)}\n`
 }
 
-/** The folder that is wanted alone, or everything. */
+/** The requested folder, or everything. */
 function chosen(tops: BookmarkNode[], folder: string | null): BookmarkNode[] {
   if (folder === null) return tops
   const found = foldersNamed(tops, folder)
@@ -264,7 +264,7 @@ function chosen(tops: BookmarkNode[], folder: string | null): BookmarkNode[] {
   throw new ClientError(`There is no folder ${JSON.stringify(folder)}`)
 }
 
-/** What was changed after a moment, in its folders. */
+/** The nodes changed after a time, with their folders. */
 function changedSince(tops: BookmarkNode[], since: number | null): BookmarkNode[] {
   if (since === null) return tops
   const kept = new Set<BookmarkNode>()

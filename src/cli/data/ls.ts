@@ -36,7 +36,8 @@ async function listRecords(
   name: string,
   options: GivenOptions,
 ): Promise<number> {
-  if (name === 'crypto') throw new ClientError('"crypto" holds the keys of the account: they are not shown')
+  if (name === 'crypto')
+    throw new ClientError('"crypto" contains the keys of the account, which are not shown')
   const wantsDeleted = options.has('deleted')
   let unreadable = 0
   let hasReader = options.has('json') || (await writeOut(host, row(['ID', 'LAST CHANGE', 'WHAT'])))
@@ -51,7 +52,7 @@ async function listRecords(
   return doneInPart
 }
 
-/** A record as one line of JSON: where it is, when it has changed, and what it says or why it can't be read. */
+/** Formats a record as one line of JSON: where it is, when it changed, and its content, or why it can't be read. */
 export function jsonLine({ collection, stored, clear, problem }: SyncRecord): string {
   const { id, last_modified } = stored
   const content =
@@ -67,7 +68,7 @@ function tableLine({ collection, stored, clear, problem }: SyncRecord): string {
   ])
 }
 
-/** A moment to the minute, in the time of this machine. */
+/** Formats a time to the minute, in the local time zone. */
 function minuteOf(ms: number): string {
   if (!(ms > 0)) return '-'
   const local = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000)

@@ -8,13 +8,13 @@ import type { Account } from '../../client/account.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
-/** Shows the account in a browser: starts a bridge with the explorer on loopback, and leads the browser to it, until a signal. */
+/** Shows the account in a browser until a signal: starts a bridge with the explorer on loopback and opens the browser. */
 export function open(options: GivenOptions, host: Host): Promise<number> {
   return withAccount(options, host, { hasExplorer: true }, async ({ client, bridgeUrl, tell }) => {
     await client.keysOf('bookmarks')
     const secret = Buffer.from(host.randomBytes(24)).toString('base64url')
     const links = startLink(`/${secret}`, async () => {
-      // A page that is opened again hours later has a token that is still good.
+      // Renews the token, so that the link still works hours later.
       if (isRenewable(client.account)) client.account.token = await renewToken(client.account, fetch)
       return explorerLink(bridgeUrl, client.account)
     })
@@ -22,7 +22,7 @@ export function open(options: GivenOptions, host: Host): Promise<number> {
     try {
       const url = `http://127.0.0.1:${links.port}/${secret}`
       const page = join(folder, 'open.html')
-      // Every user sees the arguments of a program, so the browser gets the name of a file that only this one can read.
+      // Every user can see the arguments of a program, so the browser gets the name of a private file.
       writeFileSync(page, `<meta http-equiv="refresh" content="0; url=${url}">`, { mode: 0o600 })
       tell(`Your data, decrypted in your browser:\n  ${url}\nCtrl+C ends this.`)
       openInBrowser(page, host)
@@ -35,7 +35,7 @@ export function open(options: GivenOptions, host: Host): Promise<number> {
   })
 }
 
-/** Serves one address that leads elsewhere. */
+/** Serves a single redirect. */
 function startLink(path: string, target: () => Promise<string>) {
   return Bun.serve({
     hostname: '127.0.0.1',
@@ -47,11 +47,11 @@ function startLink(path: string, target: () => Promise<string>) {
         headers: { Location: await target(), 'Cache-Control': 'no-store' },
       })
     },
-    error: () => new Response('The access token cannot be renewed: see the terminal', { status: 503 }),
+    error: () => new Response('Cannot renew the access token: see the terminal', { status: 503 }),
   })
 }
 
-// In the fragment, because browsers do not send it: what is in there reaches the page, and no server or log.
+// In the fragment, because browsers do not send it to servers or logs.
 function explorerLink(bridgeUrl: string, { bucket, keyId, token, syncKey }: Account): string {
   const values = { BUCKET: bucket, KEY_ID: keyId, BEARER_TOKEN: token, SYNC_KEY: syncKey }
   const fragment = Object.entries(values).map(([name, value]) => `${name}=${value}`)

@@ -2,14 +2,14 @@ import type { Host } from '../host.ts'
 
 const everyMs = 200
 
-/** A line on a terminal that says how far a command is; nothing where the standard error is none. */
+/** A progress line on a terminal; nothing if stderr is not a terminal. */
 export class Progress {
   #shownAtMs = -Infinity
   #isShown = false
 
   constructor(private readonly host: Host) {}
 
-  /** Shows a line in the place of the last one, a few times a second at most. */
+  /** Replaces the line, a few times a second at most. */
   show(text: string): void {
     const { stderr, monotonicNow } = this.host
     if (!stderr.isTty || monotonicNow() - this.#shownAtMs < everyMs) return
@@ -18,7 +18,7 @@ export class Progress {
     stderr.write(`\r\u001b[K${text}`)
   }
 
-  /** Removes the line, before anything else is written. */
+  /** Removes the line before other output. */
   clear(): void {
     if (this.#isShown) this.host.stderr.write('\r\u001b[K')
     this.#isShown = false

@@ -12,60 +12,59 @@ import { readRecords } from './backup-folder.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { SyncClient, TransactionRequest } from '../../client/sync-client.ts'
 
-/** Which records of a backup are wanted. */
+/** Which records of a backup to restore. */
 export interface Wanted {
   /** Ids, or null for all. */
   ids: ReadonlySet<string> | null
-  /** Only what was deleted after this moment, in ms since 1970; null for everything. */
+  /** Only records deleted after this time, in ms since 1970; null for all. */
   deletedSince: number | null
-  /** Whether records that are different in the storage are written, too. */
+  /** Whether to overwrite records that differ in the storage. */
   overwrites: boolean
 }
 
-/** What is to be done in a collection. */
+/** The changes to restore in a collection. */
 export interface Plan {
   requests: TransactionRequest[]
-  /** Records that are not in the storage at all. */
+  /** Records that are missing in the storage. */
   missing: ClearRecord[]
   /** Records that were deleted since the backup. */
   deleted: ClearRecord[]
-  /** Records that are different in the storage; they are written if `overwrites`. */
+  /** Records that differ in the storage; written only if `overwrites`. */
   different: ClearRecord[]
-  /** Folders that get back what was in them. */
+  /** Folders that get back their children. */
   mended: ClearRecord[]
-  /** Ids of records that would have to be encrypted anew, and can't be decrypted. */
+  /** Ids of records that must be encrypted again but can't be decrypted. */
   unreadable: string[]
 }
 
-/** How the records of a backup are read, and written for the account of today. */
+/** Decrypts the records of a backup, and encrypts them for the current keys. */
 export class Translator {
   private constructor(
     private readonly client: SyncClient,
     private readonly backup: string,
     private readonly keysOfBackup: Awaited<ReturnType<typeof collectionKeys>>,
-    /** Whether the account has got other keys since the backup. */
+    /** Whether the account has other keys than the backup. */
     readonly hasNewKeys: boolean,
   ) {}
 
   /** `backupKey`: the sync key of the backup, as hexadecimal digits. Rejects with `ClientError`. */
   static async create(client: SyncClient, backup: string, backupKey: string): Promise<Translator> {
     const saved = await find(readRecords(backup, 'crypto'), 'keys')
-    if (!saved) throw new ClientError('There are no keys in the backup')
+    if (!saved) throw new ClientError('The backup has no keys: it cannot be decrypted')
     let current: StoredRecord | null = null
     for await (const { records } of client.collection('crypto').storedPages())
       current = records.find(({ id }) => id === 'keys') ?? current
-    if (!current)
-      throw new ClientError('There are no keys in the account: let a Firefox sync first, it makes them')
+    if (!current) throw new ClientError('The storage has no keys for this account: sync a Firefox first')
     const keysOfBackup = await collectionKeys(keyPairFromHex(backupKey), saved).catch(() => {
       const remedy = 'Set BACKUP_SYNC_KEY in the environment to the sync key of that time'
       throw new ClientError(
-        `The sync key does not open the backup: it is from before a password reset. ${remedy}`,
+        `The sync key does not decrypt the backup, which is from before a password reset. ${remedy}`,
       )
     })
     return new Translator(client, backup, keysOfBackup, current.payload !== saved.payload)
   }
 
-  /** What is to be done in a collection, so that it has what the backup has. */
+  /** Plans the changes that restore a collection. */
   async plan(collection: string, wanted: Wanted): Promise<Plan> {
     const current = new Map<string, StoredRecord>()
     for await (const { records } of this.client.collection(collection).storedPages({ pageSize: null }))
@@ -81,7 +80,7 @@ export class Translator {
         plan.unreadable.push(record.id)
         continue
       }
-      // With the same keys, what can't be read comes back as it is.
+      // With unchanged keys, an unreadable record is restored as it is.
       const clear = readable ?? { id: record.id }
       const now = there && (await this.#readCurrent(collection, there))
       if (now && JSON.stringify(now) === JSON.stringify(clear)) continue
@@ -98,7 +97,7 @@ export class Translator {
     return plan
   }
 
-  /** The ids of a folder of the backup, and of everything in it. Rejects with `ClientError` unless there is just one. */
+  /** The ids of a folder in the backup and everything in it. Rejects with `ClientError` unless there is exactly one such folder. */
   async idsOfFolder(wanted: string): Promise<Set<string>> {
     const records = []
     for await (const stored of readRecords(this.backup, 'bookmarks')) {
@@ -112,13 +111,13 @@ export class Translator {
     if (found.length > 1) {
       const ids = found.map(({ record, path }) => `${record.stored.id} (in ${path})`).join(', ')
       throw new ClientError(
-        `There are ${found.length} folders ${JSON.stringify(wanted)} in the backup: name one by its id, ${ids}`,
+        `The backup has ${found.length} folders ${JSON.stringify(wanted)}: use an id instead: ${ids}`,
       )
     }
     return new Set(walk(found).map(({ record }) => record.stored.id))
   }
 
-  /** Puts what comes back into the lists of folders that stay, where it was: without that, Firefox shows it at their ends. */
+  /** Adds restored records to their existing folders at the former position; otherwise Firefox shows them at the end. */
   async #mend(
     plan: Plan,
     restored: Map<string, ClearRecord>,
@@ -166,7 +165,7 @@ export class Translator {
   }
 }
 
-/** A write with the condition that the storage is still as it was seen. */
+/** A write on the condition that the record has not changed since it was read. */
 function putOf(
   collection: string,
   { id, payload, sortindex }: Pick<StoredRecord, 'id' | 'payload' | 'sortindex'>,
@@ -182,8 +181,8 @@ function putOf(
 }
 
 /**
- * A folder's children with some that come back: each behind the one that it was behind, of those that are still there; in front where
- * none is, and at the end where nothing is known.
+ * Merges restored children into a folder: each after its former predecessor that still exists, first if there is none, and last if its
+ * position is unknown.
  */
 export function mergeChildren(now: string[], before: string[], back: ReadonlySet<string>): string[] {
   const present = new Set(now)

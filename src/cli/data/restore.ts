@@ -12,21 +12,21 @@ import type { TransactionRequest } from '../../client/sync-client.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
-// The keys and the list of engines are the account's of today: those of a backup would make everything else unreadable.
+// Keys and engines must stay current: old ones would make everything else unreadable.
 const never = new Set(['crypto', 'meta'])
-// These belong to devices, which make them anew.
+// Devices create these themselves.
 const unlessNamed = new Set([...never, 'clients', 'tabs'])
 
 /**
- * Puts back what a backup has: what is missing in the storage, or was deleted there, and with `--overwrite` what is different. Writes only
- * with `--write` or `--overwrite`. Each write has the condition that the storage is as it was seen.
+ * Restores a backup: records that are missing or were deleted, and with `--overwrite` also those that differ. Writes only with `--write` or
+ * `--overwrite`, on the condition that the records have not changed meanwhile.
  */
 export function restore(options: GivenOptions, [given, ...named]: string[], host: Host): Promise<number> {
   const deletedSince = readMoment(options, 'deleted-since', host.now())
   const [folder] = options.get('folder') ?? []
   const ids = options.get('id')
   if (folder !== undefined && named.some((name) => name !== 'bookmarks'))
-    throw new UsageError('--folder is for bookmarks')
+    throw new UsageError('--folder only applies to bookmarks')
   const overwrites = options.has('overwrite')
   const writes = overwrites || options.has('write')
   return withAccount(options, host, { writes }, async (session) => {
@@ -37,7 +37,8 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
     if (client.account.syncKey === '')
       throw new ClientError('SYNC_KEY is missing in the account', { field: 'syncKey' })
     const translator = await Translator.create(client, backup, key)
-    if (translator.hasNewKeys) tell('The account has new keys since this backup: records are encrypted anew')
+    if (translator.hasNewKeys)
+      tell('The account has new keys since this backup: records will be encrypted again')
     const wantedIds = folder === undefined ? null : await translator.idsOfFolder(folder)
     for (const id of ids ?? []) wantedIds?.add(id)
     const wanted = { ids: wantedIds ?? (ids ? new Set(ids) : null), deletedSince, overwrites }
@@ -50,40 +51,38 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       const isWritten = !writes || (await write(session, plan.requests))
       isWhole &&= isWritten && plan.unreadable.length === 0
     }
-    if (!writes) tell('Nothing was written. Write with --write.')
+    if (!writes) tell('Nothing was written. Use --write to write.')
     return isWhole ? 0 : doneInPart
   })
 }
 
-/** A backup, or the last complete one in a folder of them. */
+/** Finds the backup: this folder, or the last complete one in it. */
 async function findBackup(folder: string): Promise<string> {
   if (existsSync(join(folder, 'state.json'))) return folder
   const last = (await backupNames(folder)).complete.at(-1)
   if (last !== undefined) return join(folder, last)
-  throw new ClientError(
-    `There is no complete backup in ${folder}: an incomplete one is restored by its own name`,
-  )
+  throw new ClientError(`No complete backup in ${folder}: name an incomplete one to restore it`)
 }
 
 async function chooseCollections(backup: string, named: string[]): Promise<string[]> {
   const saved = new Set((await readState(backup)).keys())
   if (named.length === 0) return [...saved].filter((name) => !unlessNamed.has(name)).toSorted()
   const absent = named.find((name) => !saved.has(name) || never.has(name))
-  if (absent !== undefined) throw new ClientError(`${absent} is not in this backup, or is not for restoring`)
+  if (absent !== undefined) throw new ClientError(`${absent} is not in this backup or cannot be restored`)
   return named
 }
 
-/** Says how much is to be done. */
+/** Reports the number of changes. */
 function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
   const { deleted, different, mended, unreadable, requests } = plan
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
   if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
-  if (mended.length > 0) tell(`  ${mended.length} of them are folders that get their contents back`)
-  if (unreadable.length > 0) tell(`  cannot be read: ${unreadable.map(printableLine).join(' ')}`)
+  if (mended.length > 0) tell(`  ${mended.length} of them are folders that get back their contents`)
+  if (unreadable.length > 0) tell(`  cannot be decrypted: ${unreadable.map(printableLine).join(' ')}`)
 }
 
-/** Lists what would be written, a record a line. */
+/** Lists the changes, one record per line. */
 async function list({ host }: Session, collection: string, plan: Plan, overwrites: boolean): Promise<void> {
   const { missing, deleted, different, mended } = plan
   const lines = Object.entries({ missing, deleted, different: overwrites ? different : [], mended }).flatMap(
@@ -95,7 +94,7 @@ async function list({ host }: Session, collection: string, plan: Plan, overwrite
 
 const maxBatchBytes = 1_500_000
 
-/** Writes what is planned; false when something was refused. */
+/** Writes the planned changes; false if any was rejected. */
 async function write({ client, host, tell }: Session, requests: TransactionRequest[]): Promise<boolean> {
   if (requests.length === 0) return true
   const progress = new Progress(host)
@@ -114,15 +113,14 @@ async function write({ client, host, tell }: Session, requests: TransactionReque
     }
   } finally {
     progress.clear()
-    tell(`  ${written} written, ${changed} left alone: changed meanwhile`)
+    tell(`  ${written} written, ${changed} skipped: changed meanwhile`)
   }
-  if (notAllowed > 0)
-    tell(`  ${notAllowed} refused: writes to this collection are not enabled at this bridge`)
-  if (refused.length > 0) tell(`  refused: ${refused.map(printableLine).join(', ')}`)
+  if (notAllowed > 0) tell(`  ${notAllowed} rejected: this bridge does not allow writes to this collection`)
+  if (refused.length > 0) tell(`  rejected: ${refused.map(printableLine).join(', ')}`)
   return notAllowed === 0 && refused.length === 0 && changed === 0
 }
 
-/** As many requests as a batch may have, and no more than fits into a request. */
+/** Splits requests into batches within the limits of number and size. */
 function* parts(requests: TransactionRequest[], maxRequests: number): Generator<TransactionRequest[]> {
   let part: TransactionRequest[] = []
   let bytes = 0

@@ -7,32 +7,32 @@ import type { Bridge } from '../../service/bridge.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
-/** Mozilla's, for accounts whose file names none. */
+/** Mozilla's token server, the default. */
 export const mozillaTokenServer = 'https://token.services.mozilla.com'
 
-/** Exit code of a command that was carried out in part. */
+/** Exit code of a command that succeeded only in part. */
 export const doneInPart = 3
 
-/** What a command works with. */
+/** The context of a command. */
 export interface Session {
   client: SyncClient
   host: Host
-  /** The address of the bridge, without a path. */
+  /** The URL of the bridge, without a path. */
   bridgeUrl: string
-  /** Tells something on the standard error. */
+  /** Prints a line to stderr. */
   tell(text: string): void
 }
 
 /** How a command uses the bridge. */
 export interface SessionNeeds {
-  /** Whether it writes; a bridge of our own is read-only otherwise. */
+  /** Whether it writes; otherwise its own bridge is read-only. */
   writes?: boolean
   hasExplorer?: boolean
 }
 
 /**
- * Runs a command for the account that its options name, over a bridge in this process, or the one that `BRIDGE_URL` names. Returns its
- * exit code; 1 when it throws `ClientError`, whose message the user gets.
+ * Runs a command for the account of its options, over a bridge in this process or the one in `BRIDGE_URL`. Returns its exit code; 1 if it
+ * throws `ClientError`, whose message is printed.
  */
 export async function withAccount(
   options: GivenOptions,
@@ -51,7 +51,7 @@ export async function withAccount(
   }
 }
 
-/** The same for values that are in no file yet. Rejects with `ClientError`. */
+/** The same for values that are not saved yet. Rejects with `ClientError`. */
 export async function withBridge(
   account: Partial<Account>,
   host: Host,
@@ -72,7 +72,7 @@ export async function withBridge(
               SERVICE_EXPLORER_ENABLED: String(hasExplorer),
               SERVICE_LOGGING_LEVEL: 'error',
               SERVICE_BATCH_MAX_REQUESTS: '1000',
-              // Nobody else asks this storage because of us.
+              // Short, because this bridge serves only one client.
               SERVICE_RETRY_AFTER_SECONDS: '2',
             },
           },
@@ -84,7 +84,7 @@ export async function withBridge(
     const client: SyncClient = new SyncClient(
       { ...account, bridgeUrl },
       {
-        onPause: (seconds, status) => tell(`The bridge answers ${status}: asking again in ${seconds} s`),
+        onPause: (seconds, status) => tell(`The bridge answered ${status}: retrying in ${seconds} s`),
         onNewToken: () => onNewToken(client.account),
       },
     )
@@ -94,7 +94,7 @@ export async function withBridge(
   }
 }
 
-/** Firefox keeps the address with the path of the storage's protocol. */
+/** Firefox stores the URL with the protocol path. */
 function originOfTokenServer(url: string): string {
   return url.replace(/\/1\.0\/sync\/1\.5\/?$/, '')
 }
@@ -103,17 +103,17 @@ function adviceFor({ field }: ClientError): string {
   return field === 'token' ? '\nGet new values with "sync-bridge connect".' : ''
 }
 
-/** A text for a terminal. Titles come from web pages: control characters in them must not reach it. */
+/** Makes text safe for a terminal: titles come from web pages and may contain control characters. */
 export function printable(text: unknown): string {
   return String(text).replaceAll(/(?!\n)[\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ')
 }
 
-/** The same for one line. */
+/** The same for a single line. */
 export function printableLine(text: unknown): string {
   return printable(text).replaceAll('\n', ' ')
 }
 
-/** Writes data to the standard output; false when its reader has left. Rejects with `ClientError` when it can't be written. */
+/** Writes data to stdout; false if its reader has closed. Rejects with `ClientError` on other errors. */
 export async function writeOut(host: Host, text: string): Promise<boolean> {
   const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)
   if (error === null) return true

@@ -1,8 +1,8 @@
 /** What a person pastes. */
 
 /**
- * The lines that come on the standard input, up to its end. `ask` says on a terminal what is wanted. A terminal does not show them, because they are secrets; there an empty line
- * ends them, too, and so does `isEnough`. Null when the person gives up (Ctrl+C).
+ * Reads lines from stdin up to its end. On a terminal `ask` prints the prompt, the lines are not echoed because they are secrets, and an
+ * empty line or `isEnough` also ends them. Null after Ctrl+C.
  */
 export async function readPastedLines(
   ask: () => void,
@@ -14,7 +14,7 @@ export async function readPastedLines(
   stdin.resume()
   stdin.setEncoding('utf8')
   try {
-    // From here on, what is typed is not shown.
+    // After echo is off.
     ask()
     return await readTerminal(isEnough)
   } finally {

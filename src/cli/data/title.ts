@@ -1,6 +1,6 @@
 import { tabsOf, tagsOf, textOf, type Fields } from '../../client/fields.ts'
 
-/** What a record is about, in a line; never a password. */
+/** Describes a record in one line; never shows a password. */
 export function titleOf(collection: string, clear: Fields): string {
   const { title, bmkUri, histUri, hostname, username, type, name, value, clientName } = clear
   switch (collection) {

@@ -1,2 +1,2 @@
-/** What is wrong with the arguments of a command, where their description does not tell. */
+/** A problem with the arguments of a command that its description does not cover. */
 export class UsageError extends Error {}

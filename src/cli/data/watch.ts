@@ -17,11 +17,11 @@ export function watch(options: GivenOptions, named: string[], host: Host): Promi
     const watched = changes(client, {
       since,
       collections: named.length > 0 ? named : undefined,
-      // Passwords only where they are named: lines end up in logs.
+      // Passwords only if named, because lines end up in logs.
       except: ['passwords'],
       everySeconds,
       signal: stopping.signal,
-      onError: ({ message }) => tell(`${message} Asking again in ${everySeconds} s.`),
+      onError: ({ message }) => tell(`${message} Retrying in ${everySeconds} s.`),
     })
     for await (const record of watched) {
       const line = jsonLine(record)
@@ -29,7 +29,7 @@ export function watch(options: GivenOptions, named: string[], host: Host): Promi
         if (!(await writeOut(host, line))) return 0
       } else {
         const code = await runWith(command, line)
-        if (code !== 0) tell(`The command ended with ${code} for ${record.collection}/${record.stored.id}`)
+        if (code !== 0) tell(`The command exited with ${code} for ${record.collection}/${record.stored.id}`)
       }
     }
     return 0
@@ -40,10 +40,10 @@ function readSeconds(options: GivenOptions): number {
   const [text = '60'] = options.get('every') ?? []
   const seconds = Number(text)
   if (/^\d{1,5}$/.test(text) && seconds > 0) return seconds
-  throw new UsageError(`--every ${JSON.stringify(text)} is no number of seconds: write 1 to 99999`)
+  throw new UsageError(`--every ${JSON.stringify(text)} is not a number of seconds: write 1 to 99999`)
 }
 
-/** Runs a shell command with a text on its input; resolves to its exit code. */
+/** Runs a shell command with a text on its stdin; resolves to its exit code. */
 async function runWith(command: string, input: string): Promise<number> {
   const child = Bun.spawn(['/bin/sh', '-c', command], {
     stdin: new Blob([input]),
