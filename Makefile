@@ -43,7 +43,7 @@ format: node_modules ## formats everything
 settings-page: node_modules ## docs/settings.md, after a change of the settings
 	@$(BUN) .ci/settings-page.ts > docs/settings.md
 
-promises: node_modules ## docs/interface.md, after a change of a name that 1.x keeps
+promises: node_modules ## the pages of names that 1.x keeps, after a change of one
 	@$(BUN) .ci/interface-page.ts
 
 commands-page: node_modules ## docs/commands.md, after a change of the commands
