@@ -20,7 +20,7 @@ interface Seen {
 export class OtherWriters {
   readonly #seen = new RecentMap<string, Seen>(maxCollections)
 
-  /** `now`: a clock in ms that never goes back. */
+  /** `now`: a monotonic clock in ms. */
   constructor(private readonly now: () => number) {}
 
   /** Whether another bridge may be removing rows of the collection, given its snapshot. */

@@ -15,8 +15,8 @@ interface Target {
 }
 
 /**
- * Finds the records that make the storage refuse an upload with 400 or 413, by staging halves, which leaves no trace. Empty if the storage
- * refuses everything or can't stage.
+ * Finds the records that make the storage reject an upload with 400 or 413, by staging halves, which leaves no trace. Empty if the storage
+ * rejects everything or can't stage.
  */
 export async function findRefused(target: Target, uploads: RecordWrite[][]): Promise<Map<string, Rejection>> {
   const refused = new Map<string, Rejection>()

@@ -3,7 +3,7 @@ import { nearest } from '../settings/spelling.ts'
 import { exportFormats } from './data/export-formats.ts'
 
 interface OptionDescription {
-  /** What has to follow it, as it is shown; absent for a flag. `FILE` is the name of a file. */
+  /** The placeholder of its value, as shown; absent for a flag. `FILE` is the name of a file. */
   value?: string
   /** Whether it may be given several times. */
   isList?: true
@@ -12,26 +12,26 @@ interface OptionDescription {
 
 interface WordDescription {
   name: string
-  /** The only words that are allowed; any word without it. */
+  /** The allowed words; absent: any word. */
   choices?: string[]
-  /** Whether it may be left out; only the last words may. */
+  /** Whether it may be omitted; only for the last words. */
   isOptional?: true
-  /** Whether any number may follow, none too; only of the last. */
+  /** Whether any number is allowed, also none; only for the last word. */
   isList?: true
 }
 
 /** The options given, by name without dashes. An option that was not given is absent; a flag has no values. */
 export type GivenOptions = Map<string, string[]>
 
-/** The settings file where no other is named. */
+/** The default settings file. */
 export const defaultSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
 
 export interface CommandDescription {
-  /** What follows the command's name, in short. */
+  /** The arguments, as shown in the usage line. */
   usage: string
   summary: string
   options: Record<string, OptionDescription>
-  /** The words that follow, in this order. */
+  /** The positional arguments, in order. */
   words?: WordDescription[]
   details?: string
 }
@@ -231,7 +231,7 @@ sync-bridge completion fish | source`,
 
 export type CommandName = keyof typeof commands
 
-/** The commands for the owner of an account; the others are for those who run a service. */
+/** The commands for the owner of an account; the others are for operators. */
 export const dataCommandNames = [
   'connect',
   'ls',
@@ -292,8 +292,8 @@ function columns(rows: [left: string, right: string][]): string {
 }
 
 /**
- * Reads what follows a command: `--name value`, `--name=value`, `--name`, and words. Every other form is an error, whose message
- * names the argument. With `--help` no word has to follow.
+ * Parses the arguments of a command: `--name value`, `--name=value`, `--name`, and words. Any other form is an error that names the
+ * argument. With `--help`, no word is required.
  */
 export function readArguments(
   { options: own, words: described = [] }: CommandDescription,

@@ -113,7 +113,7 @@ function isCommand(word: string): word is CommandName {
   return Object.hasOwn(commands, word)
 }
 
-/** 1 when the text can't be written; a reader that has left is no failure. */
+/** 1 if the text can't be written; a closed reader is no error. */
 async function print(host: Host, text: string): Promise<number> {
   const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)
   const code = error?.code
@@ -139,5 +139,5 @@ type DataCommand =
 
 export type Commands = typeof realCommands
 
-/** The commands that start something or connect to others. They answer the exit code. */
+/** The commands that start something or connect to others. They return the exit code. */
 const realCommands = { serve, sandbox, probe }

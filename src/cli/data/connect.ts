@@ -53,7 +53,7 @@ function hasEverything(text: string): boolean {
   return [token, keyId, syncKey, refreshToken, clientId, tokenEndpoint, tokenServerUrl].every(Boolean)
 }
 
-/** Tests all values by using them, and prints what was found. */
+/** Tests all values by using them, and prints what it finds. */
 async function describe({ client, tell }: Session): Promise<void> {
   const collections = await client.collections()
   tell(`Token, key id and storage: valid (${countOf(collections.length, 'collection')})`)
