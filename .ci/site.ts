@@ -50,7 +50,7 @@ function frontPage(html: string, source: string): string {
     [/<img src="images\/explorer.png" alt="([^"]*)"[^>]*>/, (_, alt) => picture('explorer', alt!)],
     [/(?=<h2 id="your-own-data">)/, figures],
     [/(?=<h2 id="what-you-could-use-instead">)/, cast],
-    ...(source === '' ? [] : [[cloning, `git clone ${Bun.escapeHTML(source)}$1\nmake run   #`] as const]),
+    ...(source === '' ? [] : [[cloning, (_, rest) => cloned(source, rest!)] satisfies Edit]),
   ])
 }
 
@@ -73,6 +73,10 @@ const cast = `<figure><div class="wide"><div id="cast"></div></div>
 
 // With the address in place, the comment that explains it goes, and the room for it.
 const cloning = /git clone REPOSITORY(.*?) +# REPOSITORY .*\nmake run +#/
+
+function cloned(source: string, rest: string): string {
+  return `git clone ${Bun.escapeHTML(source)}${rest}\nmake run   #`
+}
 
 type Edit = readonly [place: RegExp, replacement: string | ((...groups: string[]) => string)]
 

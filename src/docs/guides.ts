@@ -47,7 +47,7 @@ export interface Site {
   source?: string
 }
 
-/** Everything that `guideFile` knows but the pictures, by address. */
+/** The names of all pages and documents by their addresses; pictures are not among them. */
 export function guideNames(site: Site): Map<string, string> {
   const names = [...paths.keys(), 'examples', 'search.js']
   return new Map(names.map((name) => [addressOf(name, site), name]))
