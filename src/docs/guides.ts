@@ -57,7 +57,7 @@ function titleOf(name: string): string {
 
 /** What a page is for: the first sentence below its title. */
 function purposeOf(name: string): string {
-  if (name === 'examples') return 'Files to take: clients, proxies, containers, alerts.'
+  if (name === 'examples') return 'Files to copy: clients, proxies, containers, alerts.'
   const [, paragraph = ''] = /^# .*\n\n([^]*?)\n\n/m.exec(documents[paths.get(name)!]!) ?? []
   const html = Bun.markdown
     .html(paragraph)

@@ -11,7 +11,7 @@ export const logEvents = {
   upstream: 'a call to the token server or the storage ended',
   'upstream failed': 'the token server or the storage failed, and the client got a 503',
   'circuit breaker opened': 'a host fails for several users, and gets only trial calls',
-  'circuit breaker closed': 'the host answers again',
+  'circuit breaker closed': 'the host responds again',
   'redis error': 'Redis failed; requests continue without it',
   'load shed': 'requests were rejected under load',
   defect: 'a request failed because of a defect of the bridge',

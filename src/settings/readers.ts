@@ -66,7 +66,7 @@ export const boolean = reader('is not a boolean: write true or false', (text) =>
 
 /** One of several words. */
 export function choice<T extends string>(...choices: T[]): Reader<T> {
-  const problem = `is not a valid choice: write ${choices.join(' or ')}`
+  const problem = `is not a valid choice: use ${choices.join(' or ')}`
   return reader(problem, (text) => choices.find((word) => word === text) ?? null)
 }
 
@@ -171,10 +171,10 @@ export function quote(given: string): string {
 export function reasonOf(cause: unknown): string {
   const code = String((cause as { code?: unknown }).code ?? 'unknown reason')
   const reasons: Record<string, string> = {
-    ENOENT: 'there is no such file',
+    ENOENT: 'no such file',
     EACCES: 'permission denied',
-    EISDIR: 'it is a directory',
-    EFBIG: 'it is too large',
+    EISDIR: 'is a directory',
+    EFBIG: 'too large',
   }
   return reasons[code] ?? code
 }

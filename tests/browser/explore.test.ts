@@ -262,7 +262,7 @@ describe('/v1/explore in Chromium', () => {
     expect(byFolder).toBe('Bread')
     expect(users).toEqual(['2 in Passwords'])
     expect(elsewhere).toEqual(['found nowhere'])
-    expect(here).toBe('Nothing in Bookmarks has “recipe tide” in it.')
+    expect(here).toBe('No match for “recipe tide” in Bookmarks.')
     expect(below).toEqual(['tide tables'])
     expect([place, ...there]).toEqual(['#/forms', '1 here'])
     expect(accents).toEqual(['1 here'])
@@ -521,10 +521,10 @@ describe('/v1/explore in Chromium', () => {
     const told = await page.locator('#status').innerText()
 
     const { collections, incomplete } = JSON.parse(text)
-    expect(notice).toStartWith('Not all of History could be read. The reading stopped before its end.')
+    expect(notice).toStartWith('Not all of History could be read. Reading was stopped.')
     expect(isBusy).toBe('false')
     expect(collections.history.length).toBeLessThan(sandbox.records(world.bridge.user, 'history').length)
-    expect(incomplete).toMatchObject({ history: 'The reading stopped before its end.' })
+    expect(incomplete).toMatchObject({ history: 'Reading was stopped.' })
     expect(told).toBe('Saved firefox-sync.json, without what could not be read')
   })
 
@@ -544,7 +544,7 @@ describe('/v1/explore in Chromium', () => {
     const notice = await page.locator('#view .notice').innerText()
     sandbox.switches.nodeUrl = node
 
-    expect(notice).toStartWith('History could not be read. The answer broke off:')
+    expect(notice).toStartWith('History could not be read. The response was cut off:')
   })
 
   it('says by which address to open it where the browser does not decrypt', async () => {
@@ -558,7 +558,7 @@ describe('/v1/explore in Chromium', () => {
     const told = await page.locator('#status').innerText()
 
     expect(advice).toContain('https, or from 127.0.0.1 or localhost: open this page by such an address')
-    expect(told).toBe('This browser does not let the page copy')
+    expect(told).toBe('This browser does not allow copying')
   })
 
   it('says what is wrong beside the field that it is about', async () => {
@@ -589,7 +589,7 @@ describe('/v1/explore in Chromium', () => {
     await page.screenshot({ path: screenshot('explore-trouble') })
 
     expect(told).toEqual(['bucket', 'token', 'token', 'syncKey'].map((name) => [[name, true, true]]))
-    expect(advice).toContain('does not open the account')
+    expect(advice).toContain('does not decrypt the account')
   })
 
   it('takes all four values in one paste, and forgets them when it is left', async () => {

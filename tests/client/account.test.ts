@@ -45,7 +45,7 @@ describe('checkAccount', () => {
     ['keyId', { keyId: '' }, '22 characters'],
     ['bucket', { bucket: bucket.replace('0', 'f') }, 'another account'],
     ['bucket', { bucket: 'default' }, 'another account'],
-    ['syncKey', { syncKey: '00' }, '64 bytes'],
+    ['syncKey', { syncKey: '00' }, '128 hexadecimal digits'],
     ['bridgeUrl', { bridgeUrl: 'localhost:8000' }, 'https:// or http://'],
     ['bridgeUrl', { bridgeUrl: 'bridge' }, 'https:// or http://'],
   ])('names the field %s for %j', (field, typed, words) => {

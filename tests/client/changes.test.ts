@@ -115,7 +115,7 @@ describe('changes', () => {
     })
 
     expect(told).toEqual(['tabs kept'])
-    expect(errors).toEqual([expect.stringContaining('The bridge does not answer')])
+    expect(errors).toEqual([expect.stringContaining('No response from the bridge')])
   })
 
   it('ends when the account is refused, or the first round fails', async () => {
@@ -131,7 +131,7 @@ describe('changes', () => {
     })
     await expect(refused).rejects.toMatchObject({ field: 'token', message: 'Ended' })
     const lost = watch(bridge, [], { onError, fetch: () => Promise.reject(new TypeError('lost')) })
-    await expect(lost).rejects.toThrow('does not answer')
+    await expect(lost).rejects.toThrow('No response')
 
     expect(errors).toEqual([])
   })

@@ -88,11 +88,11 @@ describe('Requests', () => {
   })
 
   it.each([
-    ['The answer broke off', new Response('{"data": ['), {}],
-    ['The bridge answers 502 and no JSON: is this its address?', new Response('<html>', { status: 502 }), {}],
-    ['The bridge does not answer at https://bridge.example/sync/', new TypeError('refused'), {}],
-    ['this may have been written, or not', new TypeError('lost'), { method: 'POST', body: {} }],
-    ['this may have been written, or not', new Response('{"res'), { method: 'POST', body: {} }],
+    ['The response was cut off', new Response('{"data": ['), {}],
+    ['The bridge returned 502 without JSON: is this its address?', new Response('<html>', { status: 502 }), {}],
+    ['No response from the bridge at https://bridge.example/sync/', new TypeError('refused'), {}],
+    ['the write may have been applied', new TypeError('lost'), { method: 'POST', body: {} }],
+    ['the write may have been applied', new Response('{"res'), { method: 'POST', body: {} }],
   ] as const)('says: %s', async (words, answer, options) => {
     const { requests } = askOf([answer])
 

@@ -280,8 +280,8 @@ describe('records', () => {
       problems.push(...records.filter(({ clear }) => clear === null).map(({ problem }) => problem))
     }
     const [plain, other] = [
-      'It is not encrypted the way Firefox does it',
-      'It was encrypted with another key, or changed since',
+      'It is not encrypted like Firefox does it',
+      'It was encrypted with another key, or tampered with',
     ]
     expect(problems.toSorted()).toEqual([plain, other, other, other])
   })
@@ -517,7 +517,7 @@ describe('add_bookmark', () => {
       const outcome = await add(file, { url: 'https://a.example/', folder: 'menu' })
 
       expect(outcome.error).toBe(
-        'No answer came: this may have been written, or not. Look before you repeat it.',
+        'No response: the write may have been applied. Check before you repeat it.',
       )
       expect(asked()).toBe(1)
     }
@@ -617,13 +617,13 @@ describe('answers that are none', () => {
 
     expect([html, other, moved, missing, cut]).toEqual([
       'The bridge answers no JSON: is this its address?',
-      'The bridge answers something else than a list: is this its address?',
+      'The bridge returned something else than a list: is this its address?',
       'The bridge answers no JSON: is this its address?',
       'The bridge answers 404 and no JSON: is this its address?',
-      'The answer broke off: the storage failed, or the connection.',
+      'The response was cut off: the storage or the connection failed.',
     ])
-    expect(lost).toBe(`The bridge does not answer at ${proxy.url}. Is it still running?`)
-    expect(outcome.error).toBe('The bridge does not answer at http://127.0.0.1:1. Is it still running?')
+    expect(lost).toBe(`No response from the bridge at ${proxy.url}. Is it running?`)
+    expect(outcome.error).toBe('No response from the bridge at http://127.0.0.1:1. Is it running?')
   })
 })
 
@@ -731,11 +731,11 @@ describe('an account', () => {
       field: 'token',
     })
     expect(check.outcome.error).toBe(
-      `${failure}: the account server accepts only browsers from here (406). Try again later or from another network, or ${recipe}`,
+      `${failure}: the account server requires a check that only browsers pass (406). Try again later or from another network, or ${recipe}`,
     )
-    expect(moved.outcome.error).toBe(`${failure}: the account server answers 307`)
-    expect(odd.outcome.error).toBe(`${failure}: the account server answers 200`)
-    expect(silent.outcome.error).toBe(`${failure}: nobody answers at 127.0.0.1:1`)
+    expect(moved.outcome.error).toBe(`${failure}: the account server returned 307`)
+    expect(odd.outcome.error).toBe(`${failure}: the account server returned 200`)
+    expect(silent.outcome.error).toBe(`${failure}: no response from 127.0.0.1:1`)
     expect(without.outcome).toMatchObject({ field: 'token', status: 401 })
     expect(readFileSync(strange.file, 'utf8')).toBe(before)
   })
@@ -819,13 +819,13 @@ describe('an account', () => {
 
     expect([other.outcome, without.outcome, none.outcome]).toEqual([
       {
-        error: 'This sync key does not open the account: it belongs to another one, or is an old one.',
+        error: 'This sync key does not decrypt the account: it is an old one, or that of another account.',
         field: 'sync_key',
         status: null,
       },
       { error: 'The sync key is missing: nothing can be decrypted.', field: 'sync_key', status: null },
       {
-        error: 'This account has no keys in its storage: has a Firefox of it synced yet?',
+        error: 'This account has no keys yet: has any Firefox synced to it?',
         field: null,
         status: 404,
       },
@@ -882,7 +882,7 @@ describe('changes', () => {
         ['first', { id: 'first', title: 'first' }, null],
         ['second', { id: 'second', title: 'second' }, null],
         ['old', { id: 'old', deleted: true }, null],
-        ['plain', null, 'It is not encrypted the way Firefox does it'],
+        ['plain', null, 'It is not encrypted like Firefox does it'],
         ['by new keys', { id: 'by new keys' }, null],
       ])
       expect(failures).toEqual(['The storage failed'])

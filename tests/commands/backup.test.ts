@@ -168,7 +168,7 @@ describe('backup', () => {
     const elsewhere = await run(user, ['backup', folder], { SYNC_KEY: '00'.repeat(64) })
 
     const finding = 'bookmarks: 1 of 21 cannot be decrypted: foreignrecor\n'
-    const otherKey = 'Cannot decrypt "keys": it was encrypted with another key, or changed since\n'
+    const otherKey = 'Cannot decrypt "keys": it was encrypted with another key, or tampered with\n'
     expect([found, known, elsewhere].map(codeOf)).toEqual([3, 0, 3])
     expect(found.said).toEndWith(finding)
     expect(elsewhere.said).toEndWith(otherKey)
@@ -206,7 +206,7 @@ describe('backup', () => {
 
     const { said, code } = await run(user, ['backup', folder], { BRIDGE_URL: 'http://127.0.0.1:1' })
 
-    const silence = 'The bridge does not answer at http://127.0.0.1:1. Is it still running?'
+    const silence = 'No response from the bridge at http://127.0.0.1:1. Is it running?'
     expect([said, code]).toEqual([`sync-bridge: ${silence}\n`, 1])
     expect(readdirSync(folder)).toEqual([])
   })
@@ -302,7 +302,7 @@ describe('restore', () => {
     expect(dry.said.split('\n')).toEqual([
       `From ${join(folder, readdirSync(folder)[0]!)}`,
       'passwords: 1 to write, 1 different in the storage',
-      'Nothing was written. Use --write to write.',
+      'Nothing was written. Add --write to write this.',
       '',
     ])
     expect(dry.output).toBe('passwords  missing    https://library.example.org sämple@example.org\n')
@@ -366,7 +366,7 @@ describe('restore', () => {
     const { said, code } = await run(user, ['restore', folder, 'forms', 'prefs', '--write'])
 
     expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 skipped')
-    expect(said).toEndWith('  1 rejected: this bridge does not allow writes to this collection\n')
+    expect(said).toEndWith('  1 rejected: this bridge has not enabled writes to this collection\n')
     expect(code).toBe(3)
   })
 
@@ -384,7 +384,7 @@ describe('restore', () => {
     const stopped = await run(user, command, { BRIDGE_URL: proxy.url })
     const again = await run(user, command)
 
-    const unknown = 'No answer came: this may have been written, or not. Look before you repeat it.\n'
+    const unknown = 'No response: the write may have been applied. Check before you repeat it.\n'
     expect(stopped.said).toEndWith(`  50 written, 0 skipped: changed meanwhile\nsync-bridge: ${unknown}`)
     expect(stopped.code).toBe(1)
     expect(again.said).toContain('forms: 0 to write, 0 different')

@@ -78,7 +78,7 @@ describe('connect', () => {
 
     expect([output, code]).toEqual(['', 0])
     expect(errors).toContain('Found 4 bookmarks, 3 devices\n')
-    expect(errors).toContain('There is no REFRESH_TOKEN, so the access ends within hours')
+    expect(errors).toContain('There is no REFRESH_TOKEN, so the access expires within hours')
     expect(readFileSync(file, 'utf8')).toContain(`SYNC_KEY=${user.syncKey.toString('hex')}\n`)
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(statSync(join(file, '..')).mode & 0o777).toBe(0o700)
@@ -125,9 +125,9 @@ describe('connect', () => {
 
   it.each([
     ['BEARER_TOKEN', 'BEARER_TOKEN: '],
-    ['KEY_ID', 'KEY_ID: The key id is a number'],
+    ['KEY_ID', 'KEY_ID: The key id must be a number'],
     ['BUCKET', 'BUCKET: This bucket belongs to another account'],
-    ['SYNC_KEY', 'SYNC_KEY: This sync key does not open the account'],
+    ['SYNC_KEY', 'SYNC_KEY: This sync key does not decrypt the account'],
   ])('names %s where it is wrong, and keeps nothing', async (name, problem) => {
     const { user } = someone(`wrong-${name}`)
     const values = valuesOf(sandbox, user)
@@ -218,7 +218,7 @@ describe('an account', () => {
     ]
 
     expect(outcomes.map(({ code }) => code)).toEqual([0, 0, 0, 1])
-    expect(outcomes[3]!.errors).toContain(`${home}/.config/sync-bridge/account.env (there is no such file)`)
+    expect(outcomes[3]!.errors).toContain(`${home}/.config/sync-bridge/account.env (no such file)`)
     expect(outcomes[3]!.errors).toContain('run "sync-bridge connect" first')
   })
 
@@ -284,7 +284,7 @@ describe('ls', () => {
 
     const { output, errors, code } = await runWith(account, ['ls', 'forms'])
 
-    expect(output).toMatch(/^foreign .*\(It was encrypted with another key, or changed since\)$/m)
+    expect(output).toMatch(/^foreign .*\(It was encrypted with another key, or tampered with\)$/m)
     expect([errors, code]).toEqual(['1 of these cannot be decrypted\n', 3])
   })
 

@@ -62,7 +62,7 @@ describe('the pages for operators', () => {
 
     const typed = commands.replaceAll(/^(\(|set -ex|service.*|END|\))\n/gm, '').trim()
     expect(typed.split('\n')).toHaveLength(10)
-    expect(printed).toContain('token server: answers')
+    expect(printed).toContain('token server: OK')
     expect(validated).toContain('Valid configuration')
   })
 
@@ -101,7 +101,7 @@ describe('the pages for operators', () => {
     expect(printed).toContain('systemctl enable --now sync-bridge')
     expect(unit).toContain(`ExecStart=${installed} serve`)
     expect(statSync(folder.file('etc/sync-bridge/cache_hmac_secret')).mode & 0o777).toBe(0o600)
-    expect(printed).toContain('token server: answers')
+    expect(printed).toContain('token server: OK')
   })
 
   it('configures Redis, and a user who may do what is needed', async () => {

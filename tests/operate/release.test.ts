@@ -378,7 +378,7 @@ describe('the Debian package', () => {
     const told = await runProgram(words`${root}/usr/bin/sync-bridge check --config ${example}`).catch(String)
 
     expect(told).toContain('2 problems with the settings')
-    expect(told).toContain('service.token_server_url: is missing')
-    expect(told).toContain('service.cache_hmac_secret: is missing')
+    expect(told).toContain('service.token_server_url: is required')
+    expect(told).toContain('service.cache_hmac_secret: is required')
   })
 })

@@ -242,7 +242,7 @@ port = 80 ; usual
 workers = 0
   % is out of range: write a number from 1 to 256
 http_scheme = HTTPS
-  % is not a valid choice: write http or https
+  % is not a valid choice: use http or https
 http_host = https://x/
 http_host = x:0
   % is not a host: write the host name, with :PORT if it is not the default, without http:// and path
@@ -257,7 +257,7 @@ upstream_timeout_seconds = 0
 request_timeout_seconds = 30s
   % is not a number: write a number of seconds above 0 and up to 3600
 cache_backend = memcached
-  % is not a valid choice: write redis or memory
+  % is not a valid choice: use redis or memory
 cache_url = http://:hunter2@h
 cache_url = redis://:hunter2@h:0
 cache_url = redis://:hunter2@a..b
@@ -265,7 +265,7 @@ cache_url = redis://:hunter2@[::g]
 cache_url = redis://:hunter2@h?cacert=ca.pem
   is not a Redis address: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT
 cache_url = rediss://:hunter2@h?cacert=no%20such.pem
-  cacert: cannot read the file "etc/no such.pem" (there is no such file): name a PEM file with at least one certificate, or remove cacert to trust the system's authorities
+  cacert: cannot read the file "etc/no such.pem" (no such file): name a PEM file with at least one certificate, or remove cacert to trust the system's authorities
 cache_hmac_secret_previous = hunter2
   is not hexadecimal: write 64 hexadecimal characters; "sync-bridge init" generates a secret
 cache_hmac_secret_previous = 2d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208
@@ -311,9 +311,9 @@ statsd_url = localhost:8125
 statsd_url = udp://localhost
   % is not a UDP address: write udp://HOST:PORT
 logging_renderer = pretty
-  % is not a valid choice: write json or text
+  % is not a valid choice: use json or text
 logging_level = INFO
-  % is not a valid choice: write debug or info or warning or error
+  % is not a valid choice: use debug or info or warning or error
 prot = 1
   unknown setting: did you mean service.port?
 Port = 1
@@ -333,7 +333,7 @@ port
 certificate_ca_bundle =
   is empty: name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = none.pem
-  cannot read the file "etc/none.pem" (there is no such file): name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
+  cannot read the file "etc/none.pem" (no such file): name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = /locked.pem
   cannot read the file "/locked.pem" (permission denied): name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = empty.pem
@@ -403,8 +403,8 @@ certificate_ca_bundle = torn.pem
       'etc/bridge.ini:9: has no key before "=": write key = value',
       'etc/bridge.ini:11: service.host: is indented, as if it continued the line above',
       'environment SERVICE_WORKERS: service.workers: "many" is not an integer',
-      'etc/bridge.ini: service.token_server_url: is missing',
-      'etc/bridge.ini: service.cache_hmac_secret: is missing',
+      'etc/bridge.ini: service.token_server_url: is required',
+      'etc/bridge.ini: service.cache_hmac_secret: is required',
     ])
   })
 

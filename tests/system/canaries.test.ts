@@ -297,7 +297,7 @@ describe('the commands', () => {
     const world = await startCanaryWorld(canaries, settings())
     const owner = world.newOwner()
     const sandbox = start(['sandbox', '--port', '0'])
-    const [, url] = await sandbox.line(/the bridge over it at (http\S+)\.$/)
+    const [, url] = await sandbox.line(/a bridge to it at (http\S+)\.$/)
     await sandbox.line(/^ {2}http\S+\/docs$/)
     const announced = sandbox.lines.length
 

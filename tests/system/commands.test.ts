@@ -59,7 +59,7 @@ describe('the executable', () => {
     expect(unfinished.exitCode).toBe(2)
     expect(unfinished.stderr).toContain('token_server_url')
     expect(checked).toMatchObject({ exitCode: 0 })
-    expect(checked.stderr).toBe('token server: answers\ncache: answers\naddress: is free\n')
+    expect(checked.stderr).toBe('token server: OK\ncache: OK\naddress: available\n')
     expect(checked.stdout + unfinished.stdout + unfinished.stderr).not.toContain(secret)
     expect(response.status).toBe(200)
     expect(well.exitCode).toBe(0)
@@ -74,7 +74,7 @@ describe('the executable', () => {
 
     expect(exitCode).toBe(2)
     expect(stderr).toMatch(/Cannot reach "nowhere\.invalid": \w+: the host is unknown/)
-    expect(stderr).toContain('cache: answers')
+    expect(stderr).toContain('cache: OK')
   })
 
   it.each(['1.5', '2.0'])(
@@ -166,7 +166,7 @@ describe('sandbox', () => {
   it('says when it has another port than the usual one, and shows the requests if it is told to', async () => {
     const usual = takeUsualPort()
     const sandbox = start(['sandbox', '--log'])
-    const [, url] = await sandbox.line(/the bridge over it at (http\S+)\.$/)
+    const [, url] = await sandbox.line(/a bridge to it at (http\S+)\.$/)
 
     await fetch(`${url}/v1/buckets/b/collections/tabs/records`).then((answer) => answer.text())
     await sandbox.stop()

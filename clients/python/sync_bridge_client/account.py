@@ -131,16 +131,16 @@ def check_account(given: Account) -> Account:
     state = re.fullmatch(r"\d+-([\w-]{22})={0,2}", account.key_id, re.ASCII)
     if state is None:
         shape = "a number, a hyphen and 22 characters, like 1700000000000-AbCdEfGhIjKlMnOpQrStUv"
-        raise _wrong("key_id", f"The key id is {shape}.")
+        raise _wrong("key_id", f"The key id must be {shape}.")
     bucket = _hex_of_base64(state[1])
     if account.bucket.lower() not in ("", bucket):
-        advice = "Leave this field empty if the key id is right: the bucket follows from it."
+        advice = "Leave it empty if the key id is right: the bucket follows from it."
         raise _wrong("bucket", f"This bucket belongs to another account than the key id. {advice}")
     account.bucket = bucket
     if account.bridge_url == "":
         raise _wrong("bridge_url", "The address of the bridge is missing: set BRIDGE_URL, or bridge_url of the account.")
     if not _is_web_address(account.bridge_url):
-        raise _wrong("bridge_url", f"The address of the bridge begins with https:// or http://: {account.bridge_url}")
+        raise _wrong("bridge_url", f"The address of the bridge must begin with https:// or http://: {account.bridge_url}")
     account.sync_key = "" if account.sync_key == "" else _read_key(account.sync_key)
     return account
 
@@ -166,7 +166,7 @@ def _read_token(text: str) -> str:
     if strange is None:
         return token
     what = "a space" if strange[0].isspace() else f"“{strange[0]}”"
-    raise _wrong("token", f"There is {what} in this access token, which no token has: copy it again.")
+    raise _wrong("token", f"This access token contains {what}, which is invalid: copy it again.")
 
 
 def _read_key(text: str) -> str:
@@ -175,7 +175,7 @@ def _read_key(text: str) -> str:
     if re.fullmatch(r"[\w+/-]{86}={0,2}", text, re.ASCII):
         return _hex_of_base64(text.rstrip("="))
     forms = "128 hexadecimal digits, or 86 characters of base64url"
-    raise _wrong("sync_key", f"The sync key is 64 bytes: {forms}.")
+    raise _wrong("sync_key", f"The sync key must be {forms}.")
 
 
 def _without_quotes(text: str) -> str:

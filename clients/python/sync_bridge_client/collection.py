@@ -135,7 +135,7 @@ def data_of(body: Dict[str, Any]) -> List[Dict[str, Any]]:
     data = body.get("data")
     if isinstance(data, list):
         return data
-    raise ClientError("The bridge answers something else than a list: is this its address?")
+    raise ClientError("The bridge returned something else than a list: is this its address?")
 
 
 def _stored_of(each: Dict[str, Any]) -> StoredRecord:
@@ -146,7 +146,7 @@ def _parse_meta(stored: StoredRecord) -> ClearRecord:
     try:
         content = read_json(stored.payload or "")
     except (ValueError, RecursionError) as error:
-        raise UnreadableRecord(stored.id, "It is no JSON") from error
+        raise UnreadableRecord(stored.id, "It is not JSON") from error
     return {"id": stored.id, **(content if isinstance(content, dict) else {})}
 
 

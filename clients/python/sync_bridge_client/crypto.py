@@ -23,8 +23,8 @@ from .fields import quoted
 # A record as Firefox means it: `id`, `deleted`, and what else belongs to its collection.
 ClearRecord = Dict[str, Any]
 
-_NOT_ENCRYPTED = "It is not encrypted the way Firefox does it"
-_OTHER_KEY = "It was encrypted with another key, or changed since"
+_NOT_ENCRYPTED = "It is not encrypted like Firefox does it"
+_OTHER_KEY = "It was encrypted with another key, or tampered with"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class UnreadableRecord(Exception):
 def key_pair_from_hex(text: str) -> KeyPair:
     """A pair of keys from 64 bytes, encryption key first: the sync key as 128 hexadecimal digits. Raises ValueError if it is none."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
-        raise ValueError("The sync key has to be 128 hexadecimal digits")
+        raise ValueError("The sync key must be 128 hexadecimal digits")
     key = bytes.fromhex(text)
     return KeyPair(key[:32], key[32:])
 
@@ -57,7 +57,7 @@ def collection_keys(sync_key_pair: KeyPair, id: str, payload: Optional[str]) -> 
     content = decrypt_record(sync_key_pair, id, payload)
     common = _pair_of(content.get("default"))
     if common is None:
-        raise ValueError('Cannot use "keys": it holds no keys. Has a Firefox of this account synced yet?')
+        raise ValueError('Cannot use "keys": it contains no keys. Has a Firefox of this account synced yet?')
     collections = content.get("collections")
     own = {name: _pair_of(texts) for name, texts in collections.items()} if isinstance(collections, dict) else {}
     return lambda collection: own.get(collection) or common
@@ -93,7 +93,7 @@ def decrypt_record(key_pair: KeyPair, id: str, payload: Optional[str]) -> ClearR
     except (ValueError, RecursionError) as error:
         raise UnreadableRecord(id, _NOT_ENCRYPTED) from error
     if not isinstance(content, (dict, list)):
-        raise UnreadableRecord(id, "Its content is no record")
+        raise UnreadableRecord(id, "Its content is not a record")
     if isinstance(content, list) or content.get("id") != id:
         raise UnreadableRecord(id, "Its content belongs to another id")
     return content

@@ -134,12 +134,12 @@ class SyncClient:
         except ClientError as error:
             if error.status != 404:
                 raise
-            message = "This account has no keys in its storage: has a Firefox of it synced yet?"
+            message = "This account has no keys yet: has any Firefox synced to it?"
             raise ClientError(message, status=404) from None
         try:
             return collection_keys(sync_key_pair, record["id"], record.get("payload"))
         except UnreadableRecord as error:
-            message = "This sync key does not open the account: it belongs to another one, or is an old one."
+            message = "This sync key does not decrypt the account: it is an old one, or that of another account."
             raise ClientError(message, field="sync_key") from error
         except ValueError as error:
             raise ClientError(str(error), field="sync_key") from error

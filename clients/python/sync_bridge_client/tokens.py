@@ -45,7 +45,7 @@ def renew_token(account: Account) -> str:
 
 def revoke_refresh_token(account: Account) -> None:
     """Ends the refresh token for good. Raises ClientError; a token that has ended already is a success."""
-    failure = "Cannot end the refresh token"
+    failure = "Cannot revoke the refresh token"
     url = re.sub("/token$", "/destroy", account.token_endpoint)
     status, body = _post(url, {"client_id": account.client_id, "token": account.refresh_token}, failure)
     is_unknown = status in (400, 401) and (body or {}).get("errno") in (108, 110)
@@ -58,7 +58,7 @@ def _post(url: str, content: Dict[str, Any], failure: str) -> Tuple[int, Optiona
         # A refresh token goes nowhere else.
         answer = requests.post(url, json=content, allow_redirects=False, timeout=_TIMEOUT_SECONDS)
     except (OSError, ValueError) as error:
-        raise ClientError(f"{failure}: nobody answers at {urlsplit(url).netloc or url}") from error
+        raise ClientError(f"{failure}: no response from {urlsplit(url).netloc or url}") from error
     try:
         body = answer.json()
     except ValueError:
@@ -69,7 +69,7 @@ def _post(url: str, content: Dict[str, Any], failure: str) -> Tuple[int, Optiona
 def _refused(failure: str, status: int, body: Optional[Dict[str, Any]]) -> ClientError:
     # Such a check stands in front of Mozilla's, and wants a browser.
     if status == 406 and body is None:
-        what = "the account server accepts only browsers from here (406)"
+        what = "the account server requires a check that only browsers pass (406)"
         return ClientError(f"{failure}: {what}. Try again later or from another network, or {_NEW_VALUES}", status=status)
     message = text_of((body or {}).get("message"))
-    return ClientError(f"{failure}: the account server answers {status} {message}".rstrip(), status=status)
+    return ClientError(f"{failure}: the account server returned {status} {message}".rstrip(), status=status)

@@ -16,7 +16,7 @@ from .fields import text_of
 from .tokens import is_renewable, renew_token
 
 # What is said where the answer to a write is lost.
-LOST_ANSWER = "No answer came: this may have been written, or not. Look before you repeat it."
+LOST_ANSWER = "No response: the write may have been applied. Check before you repeat it."
 # The longest pause that is kept without asking somebody.
 _LONGEST_PAUSE_SECONDS = 60
 # Longer than the service takes for an answer.
@@ -103,12 +103,12 @@ class Requests:
             # Credentials go nowhere else.
             content, headers = self._session.request(method, path or "/", payload=body, allow_redirects=False)
         except requests.exceptions.JSONDecodeError as error:
-            raise ClientError(LOST_ANSWER if body else "The bridge answers no JSON: is this its address?") from error
+            raise ClientError(LOST_ANSWER if body else "The bridge returned no JSON: is this its address?") from error
         except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
-            silent = f"The bridge does not answer at {self._account.bridge_url}. Is it still running?"
+            silent = f"No response from the bridge at {self._account.bridge_url}. Is it running?"
             raise ClientError(LOST_ANSWER if body else silent) from error
         except (OSError, ValueError) as error:
-            broken = "The answer broke off: the storage failed, or the connection."
+            broken = "The response was cut off: the storage or the connection failed."
             raise ClientError(LOST_ANSWER if body else broken) from error
         if method != "head" and not isinstance(content, dict):
             raise ClientError("The bridge answers something else than it should: is this its address?")
@@ -133,9 +133,9 @@ def _refused(refusal: requests.Response) -> ClientError:
     except ValueError:
         body = None
     if isinstance(body, dict):
-        message, errno = text_of(body.get("message")) or f"The bridge answers {status}.", body.get("errno")
+        message, errno = text_of(body.get("message")) or f"The bridge returned {status}.", body.get("errno")
     else:
-        message, errno = f"The bridge answers {status} and no JSON: is this its address?", None
+        message, errno = f"The bridge returned {status} and no JSON: is this its address?", None
     seconds = refusal.headers.get("Retry-After", "")
     if seconds.isdigit() and int(seconds) > 0:
         message = f"{message} (in {seconds} s)"

@@ -60,7 +60,7 @@ function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
   const [format = formats[0]!] = options.get('format') ?? []
   if (!formats.includes(format))
     throw new UsageError(
-      `--format ${JSON.stringify(format)} is unknown for ${what}: write ${formats.join(', ')}`,
+      `--format ${JSON.stringify(format)} is unknown for ${what}: use ${formats.join(' or ')}`,
     )
   const [folder = null] = options.get('folder') ?? []
   if (folder !== null && what !== 'bookmarks') throw new UsageError('--folder only applies to bookmarks')
