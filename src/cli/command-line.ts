@@ -208,7 +208,10 @@ BACKUP_SYNC_KEY in the environment if the account had another sync key then.${ow
       account,
       since,
       every: { value: 'SECONDS', meaning: 'how often to poll; 60 by default' },
-      exec: { value: 'CMD', meaning: 'a shell command to run for each change, with the line on standard input' },
+      exec: {
+        value: 'CMD',
+        meaning: 'a shell command to run for each change, with the line on standard input',
+      },
     },
     words: [{ name: 'COLLECTION', isList: true }],
     details: `Passwords are watched only if you name them. Press Ctrl+C to stop.${ownBridge}`,

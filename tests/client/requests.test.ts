@@ -89,7 +89,11 @@ describe('Requests', () => {
 
   it.each([
     ['The response was cut off', new Response('{"data": ['), {}],
-    ['The bridge returned 502 without JSON: is this its address?', new Response('<html>', { status: 502 }), {}],
+    [
+      'The bridge returned 502 without JSON: is this its address?',
+      new Response('<html>', { status: 502 }),
+      {},
+    ],
     ['No response from the bridge at https://bridge.example/sync/', new TypeError('refused'), {}],
     ['the write may have been applied', new TypeError('lost'), { method: 'POST', body: {} }],
     ['the write may have been applied', new Response('{"res'), { method: 'POST', body: {} }],

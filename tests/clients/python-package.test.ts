@@ -516,9 +516,7 @@ describe('add_bookmark', () => {
       const asked = planFor('/batch', fault)
       const outcome = await add(file, { url: 'https://a.example/', folder: 'menu' })
 
-      expect(outcome.error).toBe(
-        'No response: the write may have been applied. Check before you repeat it.',
-      )
+      expect(outcome.error).toBe('No response: the write may have been applied. Check before you repeat it.')
       expect(asked()).toBe(1)
     }
   })
