@@ -90,10 +90,10 @@ function instructions(): string {
 
   1. Open about:config and set devtools.chrome.enabled to true.
   2. Open the Browser Console: Ctrl+Shift+J, on a Mac Cmd+Shift+J.
-  3. Paste this and press Enter. The first time, Firefox asks you to type "allow pasting" before.
+  3. Paste this and press Enter. Firefox may first ask you to type "allow pasting".
 
 ${recipe()}
-Paste the lines that it prints here; they are not shown. An empty line or Ctrl+D ends them.
+Paste the lines that it prints here; they are not shown. Then press Enter on an empty line, or Ctrl+D.
 `
 }
 
