@@ -230,7 +230,7 @@ describe('the pages for operators', () => {
       ['First byte', seconds(limits.firstByteMs)],
       ['Requests in a batch', initial('batch_max_requests')],
       ['Responses to the reads', mebibytes(limits.batchAnswerBytes)],
-      ['Time until an answer', initial('request_timeout_seconds')],
+      ['Time until a response', initial('request_timeout_seconds')],
       ['Time until the token server', initial('upstream_timeout_seconds')],
       ['Requests in flight |', initial('max_concurrent_requests')],
       ['Requests in flight for one user', initial('max_concurrent_requests_per_user')],
