@@ -101,7 +101,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.clock.now() - startedAtMs).toBeWithin(4900, 5100)
   })
 
-  it('with somebody else writing over one of our records still counts as carried out', async () => {
+  it('with another client overwriting one of our records still counts as applied', async () => {
     const storage = new ModelStorage()
     storage.fault = at(3, 'reset-after')
     storage.onCall = ({ number }) => {
@@ -132,7 +132,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.callCounts).toEqual({ snapshot: 2, remove: 1 })
   })
 
-  it('to a deletion never dates the collection after what somebody else wrote since', async () => {
+  it("to a deletion never gives the collection a timestamp after another client's later write", async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.fault = at(2, 'reset-after')
@@ -147,7 +147,7 @@ describe('runTransaction: a lost answer', () => {
     expect(deleted?.outcome === 'deleted' && deleted.timestamp).toBeLessThan(theirs)
   })
 
-  it('to a deletion among puts leaves to somebody else what was written there before the look', async () => {
+  it('to a deletion among puts keeps what another client wrote before the probe', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },

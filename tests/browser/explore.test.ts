@@ -121,7 +121,7 @@ describe('/v1/explore in Chromium', () => {
     expect(absent).toContain('no record absent')
   })
 
-  it('stays at its place through a reload, for which it keeps the key if somebody wants that', async () => {
+  it('keeps its place through a reload, and the key if the user wants that', async () => {
     const page = await world.open()
     const key = world.bridge.user.syncKey.toString('hex')
     await choose(page, 'passwords')
@@ -197,7 +197,7 @@ describe('/v1/explore in Chromium', () => {
     expect([executed, images]).toEqual([undefined, 0])
   })
 
-  it('hides passwords until somebody wants to see one', async () => {
+  it('hides passwords until the user reveals one', async () => {
     const page = await world.open({ view: 'passwords' })
 
     const hidden = await page.locator('#view').innerText()
@@ -234,7 +234,7 @@ describe('/v1/explore in Chromium', () => {
     expect(wire).not.toContain('https://')
   })
 
-  it('looks for what somebody types in everything, and says where it is', async () => {
+  it('searches all views, and says where the matches are', async () => {
     const page = await world.open({ view: 'bookmarks' })
     await page.keyboard.press('/')
     await page.keyboard.type('A script')

@@ -25,7 +25,7 @@ describe('check', () => {
     expect(host.out).not.toContain('hunter2')
   })
 
-  it('ends with 2 when something does not answer, and tells about the other as well', async () => {
+  it('exits with 2 when a service does not respond, and reports the others, too', async () => {
     const programs = fakeCommands({ cache: { ok: false, detail: 'cannot connect to 127.0.0.1:6379' } })
     const host = fakeHost({ 'bridge.ini': leastIni })
 
@@ -37,7 +37,7 @@ describe('check', () => {
     ])
   })
 
-  it('asks nobody with --offline', async () => {
+  it('makes no connection with --offline', async () => {
     const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer' } })
     const host = fakeHost({ f: leastIni })
 
@@ -75,7 +75,7 @@ describe('check', () => {
     expect(good.out).not.toContain(secret)
   })
 
-  it('tells how a service may read a file that is not for everybody', async () => {
+  it('says how to make a private file readable for the service', async () => {
     const readFile = () => {
       throw Object.assign(new Error('denied'), { code: 'EACCES' })
     }

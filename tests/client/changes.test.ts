@@ -45,7 +45,7 @@ async function watch(bridge: TestBridge, acts: (() => unknown)[], more: WatchOpt
 const listed = (asked: string[]) => asked.filter((path) => path.endsWith('/records'))
 
 describe('changes', () => {
-  it('tells each record that changes, oldest first, and lists only collections that have changed', async () => {
+  it('yields each changed record, oldest first, and lists only changed collections', async () => {
     await using bridge = await startWatched()
 
     const { told, asked } = await watch(bridge, [
@@ -75,7 +75,7 @@ describe('changes', () => {
     expect(told).toEqual(['tabs after'])
   })
 
-  it('tells all of a collection that was wiped and filled again', async () => {
+  it('yields everything of a collection that was wiped and filled again', async () => {
     await using bridge = await startWatched()
 
     const { told } = await watch(bridge, [

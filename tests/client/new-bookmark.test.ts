@@ -50,7 +50,7 @@ describe('addBookmark', () => {
     expect((toolbar!.record.clear.children as string[]).at(-1)).toBe(added.id)
   })
 
-  it('goes to the other bookmarks under its address, unless it is told otherwise', async () => {
+  it('goes to Other Bookmarks with its URL as the title, by default', async () => {
     const { id, folder } = await addBookmark(client, { url })
 
     const node = walk(await tree()).find(({ record }) => record.stored.id === id)!

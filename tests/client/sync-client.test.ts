@@ -66,7 +66,7 @@ describe('SyncClient', () => {
     expect([before, asked.length]).toEqual([2, 3])
   })
 
-  it('writes several records at once, or tells of each why not', async () => {
+  it('writes several records at once, and says for each why it failed', async () => {
     const client = new SyncClient(accountAt(bridge))
     const put = async (id: string, headers?: Record<string, string>) =>
       ({

@@ -23,7 +23,7 @@ async function outcome(answer: Response | Error, act: typeof renewToken | typeof
 }
 
 describe('renewToken', () => {
-  it('asks for an hour, and follows nobody who leads elsewhere', async () => {
+  it('asks for an hour, and follows no redirect', async () => {
     const { said, asked } = await outcome(Response.json({ access_token: 'a.b-c' }), renewToken)
 
     const scope = 'https://identity.mozilla.com/apps/oldsync'

@@ -171,7 +171,7 @@ describe('a service that asks for a pause', () => {
   })
   afterAll(() => world.stop())
 
-  it.each(kintoVersions)('is left alone by %s, unless told otherwise', async (version) => {
+  it.each(kintoVersions)('is not used by %s, unless configured', async (version) => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     firefox.write('r', 'Title')
@@ -188,7 +188,7 @@ describe('a service that will end', () => {
   let world: World
   afterEach(() => world.stop())
 
-  it('tells clients so with every answer', async () => {
+  it('announces it in every response', async () => {
     const settings = {
       eos: '2099-12-31',
       eos_message: 'Moving house',

@@ -532,7 +532,7 @@ describe('add_bookmark', () => {
     expect([asked(), bridge.sandbox.records(user, 'bookmarks').length]).toEqual([2, 2])
   })
 
-  itWithPython(`tells when somebody has changed the folder, or writes are not enabled${why}`, async () => {
+  itWithPython(`says when the folder was changed meanwhile, or writes are not enabled${why}`, async () => {
     const { user, file, write } = await someone()
     proxy.plan(async ({ path }) => {
       if (path.endsWith('/batch')) await write({ id: 'menu', type: 'folder', children: ['other'] })
@@ -573,7 +573,7 @@ describe('pauses', () => {
     expect(asked()).toBe(4)
   })
 
-  itWithPython(`that are longer are told${why}`, async () => {
+  itWithPython(`that are longer are reported${why}`, async () => {
     const { file } = await someone()
     const asked = planFor('/crypto/records/keys', pause('61'))
 
@@ -594,7 +594,7 @@ describe('pauses', () => {
 })
 
 describe('answers that are none', () => {
-  itWithPython(`are told from one another${why}`, async () => {
+  itWithPython(`are distinguished${why}`, async () => {
     const { file } = await someone()
     const errorWith = async (fault: Fault) => {
       planFor('/bookmarks/records', fault)
@@ -687,7 +687,7 @@ describe('an account', () => {
     expect([outcome, renewals() - before]).toEqual([true, 1])
   })
 
-  itWithPython(`is told to be refused after one new token, in the bridge's words${why}`, async () => {
+  itWithPython(`is reported as rejected after one new token, with the bridge's message${why}`, async () => {
     const { file } = expired()
     const refusal: Fault = { kind: 'status', status: 401, body: '{"message":"No \\ud83d","errno":104}' }
     const asked = planFor('/crypto/records/keys', refusal, refusal, refusal)
@@ -698,7 +698,7 @@ describe('an account', () => {
     expect(asked()).toBe(2)
   })
 
-  itWithPython(`that was signed out or meets a bot check is told what to do${why}`, async () => {
+  itWithPython(`that was signed out or meets a bot check gets advice${why}`, async () => {
     await using guarded = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -807,7 +807,7 @@ describe('an account', () => {
     expect(outcome.filter(Array.isArray)).toHaveLength(6)
   })
 
-  itWithPython(`whose key is another one, is missing, or has nothing to open is told so${why}`, async () => {
+  itWithPython(`whose key is wrong or missing, or that has no keys, gets a message${why}`, async () => {
     const empty = bridge.sandbox.addUser('nobody yet')
     proxy.plan(() => null)
 

@@ -86,7 +86,7 @@ describe('backup', () => {
     expect(statSync(join(folder, name!, 'forms.jsonl')).mode & 0o777).toBe(0o600)
   })
 
-  it('keeps as many as it is told', async () => {
+  it('keeps as many as --keep says', async () => {
     const { user, folder } = someone('keeper')
     const command = ['backup', folder, '--keep', '2']
 
@@ -133,7 +133,7 @@ describe('backup', () => {
     expect(readdirSync(folder)).toHaveLength(3)
   })
 
-  it('compares with one that lacks something only after somebody has accepted it', async () => {
+  it('compares with an incomplete one only after the user has accepted it', async () => {
     const { user, folder } = someone('accepter')
     await run(user, ['backup', folder])
     const [whole] = readdirSync(folder)
@@ -281,7 +281,7 @@ describe('backup', () => {
 })
 
 describe('restore', () => {
-  it('puts back what is missing, after a dry run, and overwrites only when told to', async () => {
+  it('restores what is missing, after a dry run, and overwrites only with --overwrite', async () => {
     const { user, folder } = someone('restored')
     await run(user, ['backup', folder])
     const [gone, changed] = sandbox.records(user, 'passwords')
@@ -318,7 +318,7 @@ describe('restore', () => {
     expect(refused.code).toBe(1)
   })
 
-  it('puts back what was deleted since, which only the key tells from other changes', async () => {
+  it('restores what was deleted since, which only decryption reveals', async () => {
     const { user, folder } = someone('deleter')
     await run(user, ['backup', folder])
     const [gone, changed] = sandbox.records(user, 'passwords')
@@ -370,7 +370,7 @@ describe('restore', () => {
     expect(code).toBe(3)
   })
 
-  it('tells what it has written when it cannot go on', async () => {
+  it('reports what was written when it fails midway', async () => {
     const { user, folder } = someone('stopped')
     const made = Array.from({ length: 60 }, (_, index) => ({ id: `made${index}`, payload: foreign }))
     sandbox.write(user, 'forms', made)

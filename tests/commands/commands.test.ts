@@ -474,7 +474,7 @@ describe('watch', () => {
     expect([watching.lines.length, code]).toEqual([1, 0])
   })
 
-  it('tells what has happened since a moment, and runs a command with it', async () => {
+  it('prints the changes since a time, and runs a command for each', async () => {
     const { user, account } = someone('since')
     const file = join(makeFolder(), 'lines')
     await write(user, { id: 'deletedthing', deleted: true })

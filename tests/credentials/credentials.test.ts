@@ -20,7 +20,7 @@ const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
 const outage = new UpstreamError('timeout', 'No answer')
 
 describe('Credentials.obtain', () => {
-  it('tells where they were found, and the token server for which request', async () => {
+  it('reports the source, and passes the request id to the token server', async () => {
     const requestIds: string[] = []
     const exchange = async (_: unknown, requestId: string) => {
       requestIds.push(requestId)
@@ -99,7 +99,7 @@ describe('Credentials.obtain', () => {
 })
 
 describe('a lookup that a defect ends at once', () => {
-  it("stands in nobody's way", async () => {
+  it('delays no request', async () => {
     let isBroken = true
     const { credentials } = startCredentials({
       exchange() {
@@ -270,7 +270,7 @@ describe('credentials in a shared store', () => {
     expect(events).toEqual(['store-error', 'exchange', 'store-error', 'hit-local'])
   })
 
-  it('are written without anybody waiting for it', async () => {
+  it('are written in the background', async () => {
     const { credentials } = startCredentials({ store: 'never-writes' })
 
     expect(await credentials.obtain(someIdentity())).toMatchObject({ hawkId: 'hawk-1' })

@@ -81,7 +81,7 @@ describe('RedisStore with a server in order', () => {
   })
 })
 
-describe('RedisStore with a server that lets nobody in', () => {
+describe('RedisStore with a server that rejects every login', () => {
   it('rejects at once, never shows the password, and comes in when the password is right', async () => {
     await using locked = await startRedisServer({ args: ['--requirepass', 'right'], login: ':right@' })
     const { store, seen } = createStore(locked.url.replace('right', 'hunter2'))
@@ -109,7 +109,7 @@ describe('RedisStore with a server that lets nobody in', () => {
 })
 
 describe('RedisStore with a server that is away', () => {
-  it('starts without it, lets nobody wait, and finds it when it comes', async () => {
+  it('starts without it, without delays, and connects when it comes up', async () => {
     await using absent = createRedisServer()
     const { store, seen } = createStore(absent.url)
     const load = keepObtaining(store)
@@ -124,7 +124,7 @@ describe('RedisStore with a server that is away', () => {
     expect(seen[0]).toBe('unreachable ECONNREFUSED')
   })
 
-  it('is told of a crash by the connection, and uses it again after its return, though nobody asks', async () => {
+  it('notices a crash, and reconnects without a request', async () => {
     await using crashing = await startRedisServer()
     const { store, seen } = await connectStore(crashing.url, patient)
 
@@ -166,7 +166,7 @@ describe('RedisStore with a server that hangs', () => {
   afterEach(() => hanging.cont())
   afterAll(() => hanging.close())
 
-  it('gives up one command, then lets nobody wait, and uses it again after its waking', async () => {
+  it('times out one command, then rejects at once, and uses the server again when it recovers', async () => {
     const { store, seen } = await connectStore(hanging.url)
     hanging.stop()
 
@@ -212,7 +212,7 @@ describe('RedisStore with a server that hangs', () => {
     await eventually('it is in use', () => store.ping())
   })
 
-  it('notices while nobody asks', async () => {
+  it('notices without a request', async () => {
     const { store, seen } = await connectStore(hanging.url, patient)
     hanging.stop()
 
@@ -238,7 +238,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(seen).toEqual(['timeout null'])
   })
 
-  it('lets nobody wait for long at the start when it does not even greet, and then nobody at all', async () => {
+  it('delays only the first commands, and briefly, when it accepts connections and never responds', async () => {
     hanging.stop()
     const { store, seen } = createStore(hanging.url)
 

@@ -130,7 +130,7 @@ describe('Credentials.renew', () => {
     expect(exchanges).toHaveLength(exchangesInAll)
   })
 
-  it('asks when a store that fails at everything can tell nothing', async () => {
+  it('asks the token server when the store fails at everything', async () => {
     const { credentials } = startCredentials({ store: 'broken' })
     const refused = await credentials.obtain(someIdentity())
 

@@ -46,7 +46,7 @@ describe('Locks', () => {
     expect(await next).toBe('next')
   })
 
-  it('rejects whoever has waited too long, and lets the next one in only after the first', async () => {
+  it('rejects a waiter that timed out, and lets the next one in only after the first', async () => {
     const locks = new Locks()
     const first = holder(locks, ['a'])
     await first.entered

@@ -42,7 +42,7 @@ afterAll(async () => {
 })
 
 describe('the code in docs/clients.md', () => {
-  it('reads, decrypts, encrypts, and deletes so that Firefox understands, past a record that nobody can read', async () => {
+  it('reads, decrypts, encrypts, and deletes so that Firefox understands, skipping an unreadable record', async () => {
     fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 30, history: 1 })
     bridge.sandbox.write(bridge.user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
     Object.assign(globalThis, { indexedDB, IDBKeyRange })

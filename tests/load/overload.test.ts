@@ -135,7 +135,7 @@ describe('a batch', () => {
     expect(world.transacted()).toBe(11)
   })
 
-  it('that nobody could read weighs nothing afterwards', async () => {
+  it('leaves no memory in use when its reader was cut', async () => {
     const world = start({ maxRequests: 20 })
     world.answerAll()
 
@@ -149,7 +149,7 @@ describe('a batch', () => {
 })
 
 describe('a user who has much under way', () => {
-  it('is refused beyond what one user may have, and nobody else is', async () => {
+  it('is rejected above the limit of one user, while others are served', async () => {
     const world = start({ maxRequests: 20, maxRequestsPerUser: 4 })
     const greedy = await world.crowd(4, 'greedy')
 

@@ -114,7 +114,7 @@ describe('PermitPool', () => {
     expect(pool.tryAcquire(node, 'c')).toBe(true)
   })
 
-  it('lets nobody wait for longer than they can', async () => {
+  it('limits the wait to the time that the request has left', async () => {
     jest.useFakeTimers()
     const pool = createPool(1)
     pool.tryAcquire(node, 'a')

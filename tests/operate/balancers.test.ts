@@ -253,8 +253,8 @@ for (const balancer of [nginxOfOne, caddy]) {
 }
 
 // Behind HAProxy that is what the replacement of the secret does.
-describe('two bridges behind nginx that is told of it', () => {
-  it('are restarted one after the other, and nobody notices', async () => {
+describe('two bridges behind nginx, one marked as down', () => {
+  it('are restarted one after the other, without failed requests', async () => {
     await using stack = new AsyncDisposableStack()
     const nodes = stack.use(await startNodes(settings))
     const front = stack.use(await startFront(nginx, nodes.ports))

@@ -177,7 +177,7 @@ describe('the pages for operators', () => {
     expect(lines.length).toBe(4)
   })
 
-  it('has no code that nobody has run', () => {
+  it('has no code that was not run', () => {
     const run = [
       'HOST=',
       'zcat',

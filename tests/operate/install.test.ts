@@ -145,7 +145,7 @@ describe('install.sh', () => {
     expect(filesIn(home)).toEqual([])
   })
 
-  it('takes an unsigned release only when it is told to', async () => {
+  it('installs an unsigned release only with --unsigned', async () => {
     const home = makeHome()
 
     const refused = await install(home, ['--from', unsigned])

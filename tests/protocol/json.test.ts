@@ -48,7 +48,7 @@ describe('readJson', () => {
     expect(refusal(String.raw`{"a":"x\\\",\"__proto__\":1"}`)).toBeUndefined()
   })
 
-  it('tells keys of different objects, and values, from keys', () => {
+  it('distinguishes keys of different objects, and values, from duplicate keys', () => {
     expect(refusal('{"a":{"a":{"a":"a"}},"b":["a","a",{"a":1},{"a":1}]}')).toBeUndefined()
   })
 

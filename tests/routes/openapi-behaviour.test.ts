@@ -56,7 +56,7 @@ function answerMismatches(answer: Answer, response: ApiResponse, method: string)
 }
 
 describe('the API document', () => {
-  it('tells every status of every operation, with its headers and its body', async () => {
+  it('documents every status of every operation, with its headers and its body', async () => {
     const problems: string[] = []
     const seenHeaders = new Set<string>()
 

@@ -73,7 +73,7 @@ describe('sandbox, its clock', () => {
 })
 
 describe('sandbox, without the right signature', () => {
-  it('fact 107: a batch of somebody else is 400', async () => {
+  it('fact 107: a batch of another user is 400', async () => {
     await using sync = await connect()
     const token = await sync.signIn(sync.sandbox.addUser('bob'))
     const start = await sync.post('/storage/tabs?batch=true', [{ id: 'a' }])

@@ -305,7 +305,7 @@ describe('token server', () => {
     expect(token.api_endpoint).not.toBe(sync.token.api_endpoint)
   })
 
-  it.each(['tokenServerUrl', 'storageUrl'] as const)('fact 23: %s tells its health', async (server) => {
+  it.each(['tokenServerUrl', 'storageUrl'] as const)('fact 23: %s reports its health', async (server) => {
     await using sync = await connect({ quotaKilobytes: 2 })
     const ask = (path: string) => fetch(sync.sandbox[server] + path, { redirect: 'manual' })
     const statuses = (...paths: string[]) => Promise.all(paths.map(async (path) => (await ask(path)).status))

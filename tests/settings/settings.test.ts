@@ -506,7 +506,7 @@ certificate_ca_bundle = torn.pem
     ])
   })
 
-  it('tells a credential that may not be read from one that is not there', () => {
+  it('distinguishes an unreadable credential from a missing one', () => {
     expect(problemsOf(least, { environment: { CREDENTIALS_DIRECTORY: '/nowhere' } })).toEqual([])
     expect(problemsOf(least, { environment: { CREDENTIALS_DIRECTORY: '/locked' } })[0]).toBe(
       'credential cache_hmac_secret: service.cache_hmac_secret: cannot be read (permission denied): make the credential readable for the service',

@@ -74,7 +74,7 @@ describe('section 8: what clients send', () => {
     },
   )
 
-  it('the legacy form with an access token, whose key id tells the client state', async () => {
+  it('the legacy form with an access token, whose key id contains the client state', async () => {
     const user = newcomer()
     const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
 
@@ -130,7 +130,7 @@ describe('section 8: what clients send', () => {
     expect(exchanges()).toHaveLength(0)
   })
 
-  it.each(['z', '%2A'])('a bucket of 32 times "%s": 401 without asking anybody', async (character) => {
+  it.each(['z', '%2A'])('a bucket of 32 times "%s": 401 without any upstream call', async (character) => {
     const headers = bridge.identityOf(bridge.user, 'BrowserID')
 
     expectError(await list(bridge.user, headers, character.repeat(32)), 401, 104)

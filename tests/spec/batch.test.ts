@@ -338,7 +338,7 @@ describe('section 5: paths and methods', () => {
     expect(bridge.sandbox.records(bridge.user, 'tabs')).toEqual([])
   })
 
-  it('answers what anybody may ask', async () => {
+  it('serves resources that need no credentials', async () => {
     const answer = await batch({
       requests: ['/', '/__version__', '/__heartbeat__', '/__lbheartbeat__'].map((path) => ({ path })),
     })

@@ -342,7 +342,7 @@ describe('section 3: what the storage says and does', () => {
     expect(headers.get('quota-remaining')).toBe('123.45')
   })
 
-  it('says nothing of a quota that the storage does not tell', async () => {
+  it('has no quota header if the storage sends none', async () => {
     const { headers } = await bridge.ask(records)
 
     expect(headers.get('quota-remaining')).toBeNull()

@@ -241,7 +241,7 @@ describe('section 1: health', () => {
     expect(probesAfter).toBe(probesBefore)
   })
 
-  it('does not ask anybody for __lbheartbeat__', async () => {
+  it('calls no other service for __lbheartbeat__', async () => {
     bridge.sandbox.requests.token.clear()
 
     await request(`${bridge.url}/__lbheartbeat__`)

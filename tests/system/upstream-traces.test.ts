@@ -120,7 +120,7 @@ describe('the line of a request in the log', () => {
     expect(line.upstreamCalls).toBeGreaterThan(0)
   })
 
-  it('tells nothing of a storage that was not asked', async () => {
+  it('logs nothing about a storage that was not called', async () => {
     const { ask } = newcomer()
     const name = crypto.randomUUID()
 

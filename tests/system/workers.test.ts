@@ -35,7 +35,7 @@ async function metricsOf(url: string): Promise<Record<string, number>> {
 const answered = 'sync_bridge_requests_total{route="lbheartbeat",method="GET",status="200"}'
 
 describe('several workers', () => {
-  it('listen at one address, which is told once, and count as one', async () => {
+  it('listen at one address, which is logged once, and count as one', async () => {
     await using executable = await startWorkers({ settings: { workers: '3' } })
 
     // A new connection for each, so that they are spread.
@@ -179,7 +179,7 @@ describe('several workers', () => {
     expect(waiting.map(({ settings }) => settings)).toEqual(['batch_max_requests'])
   })
 
-  it('are not started when the port is taken, which is told once', async () => {
+  it('are not started when the port is in use, which is logged once', async () => {
     await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
 
     const failure = await startWorkers({ settings: { port: String(taken.port) } }).catch(String)

@@ -158,7 +158,7 @@ describe.each([
     expect(tally(outcomes)).toEqual({ 200: 100 })
   })
 
-  it('leaves lists that are long to HTTP/1.1, so that their readers hold up nobody', async () => {
+  it('uses HTTP/1.1 for long lists, so that their readers block no other call', async () => {
     const { send, outcomeOf } = await start(starter)
 
     const { stream } = await send({ path: '/?length=4000000', isStreamed: true })
@@ -212,7 +212,7 @@ describe('HTTP/1.1', () => {
 })
 
 describe('the first calls to an origin', () => {
-  it('cost one handshake in vain together, where the server refuses HTTP/2 with an alert', async () => {
+  it('cost one failed handshake together if the server rejects HTTP/2 with an alert', async () => {
     const { wire, outcomeOf } = await start(startRefusing)
 
     const outcomes = await Promise.all(times(40, (turn) => outcomeOf(turn % 4 === 3 ? write : {})))
@@ -299,7 +299,7 @@ describe('connections that end with GOAWAY', () => {
     expect(node.requests.length).toBeGreaterThan(120)
   })
 
-  it('cost nothing when nginx is told to reload, and has another certificate then', async () => {
+  it('survive a reload of nginx with another certificate', async () => {
     const both = certificates.caPem + others.caPem
     const { front, outcomeOf, upstream } = await start(startNginx, {}, both)
     // A connection that a worker accepts when it has been told to go is never told so, and used for as long as there are requests.

@@ -172,7 +172,7 @@ describe('createSend', () => {
     expect(length).toBe(4_000_000)
   })
 
-  it('is unreachable, with certainty, when nobody listens, or there is no such host', async () => {
+  it('is certainly unreachable when nothing listens, or the host is unknown', async () => {
     const { send, exchanges } = makeSend(`http://127.0.0.1:${freePort()}`)
 
     const write = await failureOf(send({ method: 'POST', body: '{}' }))
@@ -297,7 +297,7 @@ describe('createSend', () => {
 })
 
 describe('the limits of calls in flight', () => {
-  it('let the calls of one user wait for each other, and keep nobody else waiting', async () => {
+  it('let the calls of one user wait for each other, and delay no other user', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(4, 2) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
     const hanging = Array.from({ length: 5 }, () => send({ path: '/hang' }))
@@ -327,7 +327,7 @@ describe('the limits of calls in flight', () => {
     await hanging
   })
 
-  it('let nobody wait whose time is over or whose client has hung up, and nothing of it is sent', async () => {
+  it('end the wait of calls that time out or whose client disconnects, and send nothing for them', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(1) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
     void send({ path: '/hang' }).catch(() => {})

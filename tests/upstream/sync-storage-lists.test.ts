@@ -55,7 +55,7 @@ describe('list', () => {
     })
   })
 
-  it('tells the number of a long list before it has been read', async () => {
+  it('knows the length of a long list before reading it', async () => {
     const { storage, sandbox, user } = await openRig()
     sandbox.seed(user, 'history', 3000)
 

@@ -53,7 +53,7 @@ describe('get', () => {
 })
 
 describe('collectionTimestamps, count and limits', () => {
-  it('tell of all collections', async () => {
+  it('have all collections', async () => {
     const { storage, has } = await openRig()
     const tabs = has(numbered(3))
     const history = has(numbered(2), 'history')
@@ -142,7 +142,7 @@ describe('collectionTimestamps, count and limits', () => {
     })
   })
 
-  it('assume the limits of old servers where none are told', async () => {
+  it('assume the limits of old servers if none are announced', async () => {
     const { storage, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'status', status: 404, body: '0' }))
 

@@ -69,7 +69,7 @@ describe('write', () => {
     expect(await storage.write('new', [{ id: 'a' }], zeroTimestamp)).toEqual({ outcome: 'moved' })
   })
 
-  it('tells which records the storage would not take; the others stand', async () => {
+  it('says which records the storage rejected; the others are written', async () => {
     const { storage, before, stored } = await start({ limits: { max_record_payload_bytes: 100 } })
 
     const outcome = await storage.write(
@@ -242,7 +242,7 @@ describe('stage and commitStaged', () => {
     expect(stored()).toMatchObject({ a: 'old' })
   })
 
-  it('tell which records were not staged', async () => {
+  it('say which records were not staged', async () => {
     const { storage, before } = await start({ limits: { max_record_payload_bytes: 100 } })
 
     const outcome = await storage.stage('tabs', [{ id: 'a', payload: 'x'.repeat(200) }], before, null)

@@ -56,7 +56,7 @@ describe('exchange', () => {
     expect(proxy.requests[0]!.target).toBe('/tokens/1.0/sync/1.5')
   })
 
-  it('tells an assertion and the client state, and nothing else', async () => {
+  it('sends the assertion and the client state, and nothing else', async () => {
     const { proxy, tokenServer, identity } = await start()
 
     await tokenServer.exchange(identity)
@@ -72,7 +72,7 @@ describe('exchange', () => {
     })
   })
 
-  it('tells an access token and its key id', async () => {
+  it('sends the access token and its key id', async () => {
     const { proxy, tokenServer, user } = await start()
     const { clientState, keyId } = user
 
@@ -112,7 +112,7 @@ describe('exchange', () => {
     expect((failure as Error).cause).toBeUndefined()
   })
 
-  it('tells that a scheme is not supported', async () => {
+  it('says that the scheme is not supported', async () => {
     const { tokenServer, identity, sandbox } = await start()
     sandbox.switches.identityKinds = ['bearer']
 
@@ -131,7 +131,7 @@ describe('exchange', () => {
     expect((failure as Error).message).toContain('expired')
   })
 
-  it('tells that new users are not admitted', async () => {
+  it('says that new users are not accepted', async () => {
     const { tokenServer, identity } = await start({ newUsers: false, user: { registered: false } })
 
     const failure = await failureOf(tokenServer.exchange(identity))
