@@ -308,7 +308,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents().tabs).toEqual({ a: { payload: 'new' } })
   })
 
-  it('names the records that the storage had refused', async () => {
+  it('names the records that the storage had rejected', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
     storage.refusedIds.set('bad', 'invalid')

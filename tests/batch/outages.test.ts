@@ -183,7 +183,7 @@ describe('runTransaction: commits of several collections', () => {
   })
 })
 
-describe('runTransaction: a part that is refused for good beside one that is visible', () => {
+describe('runTransaction: a part that is rejected for good beside one that is visible', () => {
   it.each([
     ['with 503', new UpstreamError('refused', '', { status: 503 })],
     ['with 503 and a time to wait', new UpstreamError('refused', '', { status: 503, retryAfterSeconds: 60 })],

@@ -232,7 +232,7 @@ describe('runTransaction: sizes', () => {
       limit: { maxPostRecords: 2, batch: { maxTotalBytes: 9_000_000, maxTotalRecords: 3 } },
       what: 'than one staged batch may have',
     },
-  ])('refuses more than one upload takes, $what, with nothing written; reads stand', async ({ limit }) => {
+  ])('rejects more than one upload takes, $what, with nothing written; reads stand', async ({ limit }) => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     const before = storage.contents()

@@ -38,7 +38,7 @@ describe('readArguments', () => {
     ['xml', 'FORMAT "xml" is unknown: use csv or json'],
     ['csv a.csv b.csv', 'unexpected argument "b.csv"'],
     ['csv --quiet --quiet', '--quiet is given twice'],
-  ])('refuses %s', (line, error) => {
+  ])('rejects %s', (line, error) => {
     expect(read(line)).toEqual({ error })
   })
 })

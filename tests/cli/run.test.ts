@@ -139,7 +139,7 @@ describe('run', () => {
     expect(host.err).toContain('unexpected argument "check"')
   })
 
-  it.each(refused)('refuses %j', async ([line], message) => {
+  it.each(refused)('rejects %j', async ([line], message) => {
     const host = fakeHost()
     const args = line!.split(' ')
     const command = commands.find((name) => name === args[0])

@@ -118,7 +118,7 @@ describe('changes', () => {
     expect(errors).toEqual([expect.stringContaining('No response from the bridge')])
   })
 
-  it('ends when the account is refused, or the first round fails', async () => {
+  it('ends when the account is rejected, or the first round fails', async () => {
     await using bridge = await startWatched()
     const errors: ClientError[] = []
     const refuse = () => Promise.resolve(Response.json({ errno: 105, message: 'Ended' }, { status: 401 }))

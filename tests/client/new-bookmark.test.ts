@@ -67,7 +67,7 @@ describe('addBookmark', () => {
     },
   )
 
-  it('refuses a folder that is not there, or not the only one of its title', async () => {
+  it('rejects a folder that is not there, or not the only one of its title', async () => {
     const twin = (id: string) => ({ id, type: 'folder', title: 'Twins', parentid: 'menu', children: [] })
     await upload(bridge, 'bookmarks', twin('twin00000001'), twin('twin00000002'))
 

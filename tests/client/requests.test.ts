@@ -123,7 +123,7 @@ describe('the access token', () => {
   afterAll(() => Promise.all([bridge.stop(), accounts.stop()]))
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
 
-  it('is renewed once for all requests that are refused together, or whose refusal comes late', async () => {
+  it('is renewed once for all requests that are rejected together, or whose refusal comes late', async () => {
     const told: string[] = []
     const late = Promise.withResolvers<void>()
     let count = 0

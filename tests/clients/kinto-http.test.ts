@@ -362,7 +362,7 @@ describe('kinto-http: accounts', () => {
     warnings.mockRestore()
   })
 
-  it('hears which credentials are missing or refused', async () => {
+  it('hears which credentials are missing or rejected', async () => {
     const { bucket, headers } = world.person()
     const list = (headers: Record<string, string>) =>
       new KintoClient(`${world.url}/v1`, { headers }).bucket(bucket).collection('bookmarks').listRecords()

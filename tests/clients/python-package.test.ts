@@ -405,7 +405,7 @@ describe('add_bookmark', () => {
     expect(clear.get(byTitle.id)).toMatchObject({ title: url, bmkUri: url, tags: ['tag'] })
   })
 
-  itWithPython(`refuses the addresses that JavaScript refuses, and writes nothing then${why}`, async () => {
+  itWithPython(`rejects the addresses that JavaScript rejects, and writes nothing then${why}`, async () => {
     const { user, file } = await someone()
     const odd = [
       'example.org',
@@ -777,7 +777,7 @@ describe('an account', () => {
     expect(none.outcome.error).toBe(`There is no account file "${missing}": run "sync-bridge connect"`)
   })
 
-  itWithPython(`is read, cleaned and refused as in JavaScript${why}`, async () => {
+  itWithPython(`is read, cleaned and rejected as in JavaScript${why}`, async () => {
     const { KEY_ID, BUCKET, SYNC_KEY } = accountOf(bridge.user)
     const rest = `BRIDGE_URL=${bridge.url}\nKEY_ID=${KEY_ID}\n`
     const base64 = Buffer.from(SYNC_KEY, 'hex').toString('base64url')

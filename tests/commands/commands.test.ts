@@ -388,7 +388,7 @@ describe('export', () => {
     [['history', '--folder', 'x'], '--folder only applies to bookmarks'],
     [['history', '--since', 'soon'], '--since "soon" is not a date'],
     [['all'], 'WHAT "all" is unknown'],
-  ])('refuses %j', async (words, problem) => {
+  ])('rejects %j', async (words, problem) => {
     const { errors, code } = await runWith('/nowhere', ['export', ...words])
 
     expect(errors).toStartWith(`sync-bridge: ${problem}`)
@@ -420,7 +420,7 @@ describe('add', () => {
     ['example.org', 'Cannot add "example.org"'],
     ['http://a b/', 'Cannot add "http://a b/"'],
     [`https://example.org/${'x'.repeat(70_000)}`, 'Cannot add an address of 70020 characters'],
-  ])('refuses %p, which Firefox would throw away', async (url, problem) => {
+  ])('rejects %p, which Firefox would throw away', async (url, problem) => {
     const { user, account } = someone(`refused-${problem}`)
     const before = sandbox.records(user, 'bookmarks').length
 

@@ -293,8 +293,8 @@ describe('credentials in a shared store', () => {
   })
 })
 
-describe('a refused identity', () => {
-  it('is refused for 5 s without asking again', async () => {
+describe('a rejected identity', () => {
+  it('is rejected for 5 s without asking again', async () => {
     const { credentials, exchanges, clock, events } = startCredentials({ exchange: refuse })
     await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
 

@@ -269,7 +269,7 @@ describe('RedisStore with a server that is slow', () => {
   })
 })
 
-describe('RedisStore with a server that refuses commands', () => {
+describe('RedisStore with a server that rejects commands', () => {
   it('rejects writes to a full server and goes on reading', async () => {
     const { store, seen } = await connectStore(server.url, patient)
     await store.set('key', 'value', 60_000)

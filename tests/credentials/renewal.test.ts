@@ -8,7 +8,7 @@ const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
 const outage = new UpstreamError('timeout', 'No answer')
 
 describe('Credentials.renew', () => {
-  it('forgets what was refused and asks again', async () => {
+  it('forgets what was rejected and asks again', async () => {
     const { credentials, exchanges } = startCredentials({ store: 'memory' })
     const refused = await credentials.obtain(someIdentity())
 
@@ -41,7 +41,7 @@ describe('Credentials.renew', () => {
     for (const key of keys) expect(await before.store!.get(key)).toBeNull()
   })
 
-  it('asks once for all who were refused at the same time, and for those who ask meanwhile', async () => {
+  it('asks once for all who were rejected at the same time, and for those who ask meanwhile', async () => {
     const { credentials, exchanges } = startCredentials({ store: 'memory' })
     const refused = await credentials.obtain(someIdentity())
 
@@ -75,7 +75,7 @@ describe('Credentials.renew', () => {
     expect(one.exchanges).toHaveLength(1)
   })
 
-  it('is not content with a lookup under way that finds what was refused', async () => {
+  it('is not content with a lookup under way that finds what was rejected', async () => {
     const one = startCredentials({ store: 'memory', name: 'one' })
     const refused = await one.credentials.obtain(someIdentity())
     const other = startCredentials({ store: one.store!, name: 'other' })

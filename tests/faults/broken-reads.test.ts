@@ -103,7 +103,9 @@ describe('a short list of a storage that fails', () => {
     ...withinAShortBody,
     ['a list with a record less', rewritten(withoutLastLine), ...perhapsAgain],
     ['a list that ends in a record', rewritten(halved), ...perhapsAgain],
-  ])('is whole or refused: %s', (_, fault, once, always) => prove({ fault, once, always }, 'tabs', shortList))
+  ])('is whole or rejected: %s', (_, fault, once, always) =>
+    prove({ fault, once, always }, 'tabs', shortList),
+  )
 })
 
 describe('a long list of a storage that fails', () => {
@@ -115,7 +117,7 @@ describe('a long list of a storage that fails', () => {
     ['a late end', late('truncate'), ...cut],
     ['a list with a record less', rewritten(withoutLastLine), ...cut],
     ['a list that ends in a record', rewritten(halved), ...cut],
-  ])('is whole, refused or cut: %s', (_, fault, once, always) =>
+  ])('is whole, rejected or cut: %s', (_, fault, once, always) =>
     prove({ fault, once, always }, 'history', longList),
   )
 
@@ -166,7 +168,7 @@ describe('a record of a storage that fails', () => {
     ['half a record', rewritten(halved), ...atOnce],
     ['another record', rewritten(() => '{"id":"x","modified":1.00,"payload":"x"}'), ...atOnce],
     ['a list', rewritten((text) => `[${text}]`), ...atOnce],
-  ])('is whole or refused: %s', (_, fault, once, always) => prove({ fault, once, always }, 'a record', 1))
+  ])('is whole or rejected: %s', (_, fault, once, always) => prove({ fault, once, always }, 'a record', 1))
 })
 
 describe('a list of several pages of a slow storage', () => {

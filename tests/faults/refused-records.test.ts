@@ -82,12 +82,12 @@ describe('a write that the storage answers with 5xx', () => {
   })
 })
 
-describe('a record that the storage refuses', () => {
+describe('a record that the storage rejects', () => {
   it.each([
     ['crypto', 'tabs'],
     ['tabs', 'crypto'],
     ['crypto', 'crypto'],
-  ])('is refused alone where the storage refuses the upload with 400: %s and %s', async (first, second) => {
+  ])('is rejected alone where the storage rejects the upload with 400: %s and %s', async (first, second) => {
     await newUser()
     // Never encrypted, which the storage notices in this collection.
     const zeroes = JSON.stringify({ ciphertext: 'x', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: 'y' })

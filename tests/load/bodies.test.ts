@@ -87,7 +87,7 @@ describe('Bodies', () => {
     expect(bodies.memory.heldBytes).toBe(0)
   })
 
-  it('refuses one that is a byte too long with 413, and stops reading', async () => {
+  it('rejects one that is a byte too long with 413, and stops reading', async () => {
     const bodies = createBodies({ maxBytes: 7 })
     const slow = slowBody()
     const announced = receive(bodies, post('', { 'Content-Length': '8' }), 'somebody')

@@ -75,7 +75,7 @@ describe('a request that is one too many', () => {
     ['PUT', one],
     ['DELETE', one],
     ['POST', '/v1/batch'],
-  ])('is refused before anything is done: %s %s', async (method, path) => {
+  ])('is rejected before anything is done: %s %s', async (method, path) => {
     const world = start({ maxRequests: 1 })
     await world.crowd(1)
 
@@ -119,7 +119,7 @@ describe('a batch', () => {
     body: JSON.stringify({ requests: Array.from({ length: count }, () => put) }),
   })
 
-  it('counts as one request, and is refused whole', async () => {
+  it('counts as one request, and is rejected whole', async () => {
     const world = start({ maxRequests: 10 })
     const others = await world.crowd(10)
 

@@ -121,7 +121,7 @@ for (const balancer of balancers) {
       expect(direct.status).toBe(404)
     })
 
-    it('refuse in the form that clients understand', async () => {
+    it('reject in the form that clients understand', async () => {
       const cases: [string, number, number][] = [
         ['FOO /v1/', 405, 115],
         ['PATCH /v1/', 405, 115],

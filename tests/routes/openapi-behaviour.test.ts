@@ -148,7 +148,7 @@ describe('the API document', () => {
     expect(new Set(statuses)).toEqual(new Set([200]))
   })
 
-  it('names parameters by the names under which the service refuses them', async () => {
+  it('names parameters by the names under which the service rejects them', async () => {
     const bad: Record<string, string> = { _limit: '0' }
     for (const name of ['in_ids', 'in_id', 'id', 'exclude_id', 'not_id']) bad[name] = 'é'
     const problems: string[] = []

@@ -260,7 +260,7 @@ describe('token server', () => {
     expect((await Promise.all(tokens)).map(({ duration }) => duration)).toEqual([onRust, onPython])
   })
 
-  it('fact 19: the storage refuses a token once its duration is over', async () => {
+  it('fact 19: the storage rejects a token once its duration is over', async () => {
     await using sync = await connect()
     const token = await sync.signIn(sync.user, '?duration=60')
 

@@ -371,7 +371,7 @@ certificate_ca_bundle = torn.pem
     ['hunter2@t', 'the value is not an http(s) URL'],
     ['https://t/?', 'contains a query or fragment'],
     ['https://t/#a', 'contains a query or fragment'],
-  ])('refuses the token server %s', (url, message) => {
+  ])('rejects the token server %s', (url, message) => {
     const [, secretLine] = least.split('\n')
 
     expect(problemsOf(`service.token_server_url = ${url}\n${secretLine}`)).toEqual([
@@ -379,7 +379,7 @@ certificate_ca_bundle = torn.pem
     ])
   })
 
-  it('refuses an empty secret without a word about it', () => {
+  it('rejects an empty secret without a word about it', () => {
     const [urlLine] = least.split('\n')
 
     expect(problemsOf(`${urlLine}\nservice.cache_hmac_secret =\n`)).toEqual([
@@ -419,7 +419,7 @@ certificate_ca_bundle = torn.pem
     ['service .readonly = true', 'service .readonly', 'readonly'],
     ['sync_bridge.readonly = true', 'sync_bridge.readonly', 'readonly'],
     ['syncto.record_tabs_put_enabled = on', 'syncto.record_tabs_put_enabled', 'record_tabs_put_enabled'],
-  ])('refuses the line %j outside [service]', (line, key, setting) => {
+  ])('rejects the line %j outside [service]', (line, key, setting) => {
     const message =
       `${key}: is outside [service] and lacks the prefix "service.": ` +
       `write service.${setting} = …, or move it into a section [service]`
@@ -456,7 +456,7 @@ certificate_ca_bundle = torn.pem
     expect('settings' in outcome && outcome.settings.readableCollections).toEqual(names && new Set(names))
   })
 
-  it.each(['', 'tabs,', 'a b', '..'])('refuses %j as names of collections', (text) => {
+  it.each(['', 'tabs,', 'a b', '..'])('rejects %j as names of collections', (text) => {
     expect(problemsOf(`${least}service.readable_collections = ${text}\n`)[0]).toContain(
       'not a collection name',
     )
@@ -489,7 +489,7 @@ certificate_ca_bundle = torn.pem
     [decoded(Buffer.from('\uFEFFservice.port = 80\n', 'utf16le')), 1, 'UTF-16 or binary'],
     [decoded(Buffer.from('service.port = 80\n', 'utf16le')), 1, 'UTF-16 or binary'],
     [decoded(Buffer.from('service.port = 80\nservice.project_name = Café\n', 'latin1')), 2, 'not UTF-8'],
-  ])('refuses a file of another format: %j', (text, line, format) => {
+  ])('rejects a file of another format: %j', (text, line, format) => {
     const remedy =
       format === 'JSON'
         ? 'write one line "service.<name> = value" for each setting'

@@ -155,7 +155,7 @@ describe('section 5: the envelope', () => {
     '/./batch', '/v1/buckets/%2e%2e/batch',
   ] // prettier-ignore
 
-  it.each(innerBatches)('refuses a batch inside: %s', async (path) => {
+  it.each(innerBatches)('rejects a batch inside: %s', async (path) => {
     const answer = await batch({
       requests: [{ path: '/' }, { method: 'POST', path, body: { requests: [] } }],
     })
@@ -163,7 +163,7 @@ describe('section 5: the envelope', () => {
     expectError(answer, 400, 109, 'requests.1.path in body')
   })
 
-  it('refuses one that only the defaults name', async () => {
+  it('rejects one that only the defaults name', async () => {
     const answer = await batch({ defaults: { path: '/batch' }, requests: [{}] })
 
     expectError(answer, 400, 109, 'requests.0.path in body')
@@ -322,7 +322,7 @@ describe('section 5: paths and methods', () => {
     },
   )
 
-  it('refuses methods and closed gates as alone, with Allow', async () => {
+  it('rejects methods and closed gates as alone, with Allow', async () => {
     const answer = await batch({
       requests: [
         { method: 'POST', path: records },
@@ -508,7 +508,7 @@ describe('section 5: identities', () => {
     expect(bridge.sandbox.records(bob, 'history')).toMatchObject([{ id: one, payload: 'of bob' }])
   })
 
-  it('answers 401 to just the sub-requests whose identity is refused', async () => {
+  it('answers 401 to just the sub-requests whose identity is rejected', async () => {
     const one = id()
     const refused = { Authorization: 'Bearer not-a-token' }
 
@@ -528,7 +528,7 @@ describe('section 5: identities', () => {
     expect([stored(one)?.payload, stored(`${one}-2`)?.payload]).toEqual(['first', 'last'])
   })
 
-  it('does not look at a large body when the identity of the batch is refused', async () => {
+  it('does not look at a large body when the identity of the batch is rejected', async () => {
     const headers = { Authorization: 'Bearer refused', 'X-KeyID': bridge.user.keyId }
     const requests = [{ path: '/', body: { padding: 'x'.repeat(70_000) } }]
 
@@ -537,7 +537,7 @@ describe('section 5: identities', () => {
     expectError(answer, 401, 105)
   })
 
-  it('answers 401 inside 200 when the identity of the batch is refused', async () => {
+  it('answers 401 inside 200 when the identity of the batch is rejected', async () => {
     const headers = { Authorization: 'Bearer refused-everywhere', 'X-KeyID': bridge.user.keyId }
 
     const answer = await batch({ requests: [{ path: records }, { path: '/' }] }, { headers, as: null })
@@ -588,7 +588,7 @@ describe('section 5: one transaction', () => {
     expect(times[0]).toBe(times[1])
   })
 
-  it.each([0, 1, 2, 3])('lets the others stand when request %i is refused', async (place) => {
+  it.each([0, 1, 2, 3])('lets the others stand when request %i is rejected', async (place) => {
     const ids = [id(), id(), id()]
     const requests: object[] = ids.map((one) => put(`${records}/${one}`, 'x'))
     requests.splice(place, 0, { method: 'PUT', path: `${records}/bad`, body: { data: { payload: 1 } } })
@@ -599,7 +599,7 @@ describe('section 5: one transaction', () => {
     for (const one of ids) expect(stored(one)?.payload).toBe('x')
   })
 
-  it('lets the others stand when the storage refuses one record', async () => {
+  it('lets the others stand when the storage rejects one record', async () => {
     bridge.sandbox.switches.limits.max_record_payload_bytes = 100
     const ids = [id(), id(), id()]
 

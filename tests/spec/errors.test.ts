@@ -161,7 +161,7 @@ describe('section 6: the errno table, from the storage', () => {
     },
   )
 
-  it('400 errno 109 of a refused token names it', async () => {
+  it('400 errno 109 of a rejected token names it', async () => {
     bridge.sandbox.seed(bridge.user, 'forms', 3)
     const { headers } = await bridge.ask('/collections/forms/records?_limit=1')
     failWith(answering(400, {}, '0'))

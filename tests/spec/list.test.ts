@@ -142,7 +142,7 @@ describe('section 3: filters', () => {
     ...['_since', '_limit', '_token'].map((name) => `${name}=${'9'.repeat(3000)}`),
   ] // prettier-ignore
 
-  it.each(badQueries)('refuses %s, naming it', async (query) => {
+  it.each(badQueries)('rejects %s, naming it', async (query) => {
     const answer = await bridge.ask(`${records}?${query}`)
 
     expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
@@ -156,13 +156,13 @@ describe('section 3: filters', () => {
     }
   })
 
-  it('refuses two names of one parameter that disagree', async () => {
+  it('rejects two names of one parameter that disagree', async () => {
     const answer = await bridge.ask(`${records}?_since=10&gt_last_modified=20`)
 
     expectError(answer, 400, 109, '_since in querystring')
   })
 
-  it('refuses endless queries', async () => {
+  it('rejects endless queries', async () => {
     const answer = await bridge.ask(`${records}?${'x=1&'.repeat(1500)}`)
 
     expectError(answer, 400, 109, 'querystring in querystring')
@@ -326,7 +326,7 @@ describe('section 3: HEAD of a list', () => {
     expect(headers.get('etag')).toBe('"0"')
   })
 
-  it('refuses the query that GET refuses', async () => {
+  it('rejects the query that GET rejects', async () => {
     const { status } = await bridge.ask(`${records}?_limit=0`, { method: 'HEAD' })
 
     expect(status).toBe(400)
@@ -445,7 +445,7 @@ describe('section 3: filters of Kinto on the fields of every record', () => {
     expect(next.searchParams.get('not_id')).toBe('d')
   })
 
-  it.each(['min_last_modified=x', 'max_last_modified=-1', 'id=\u00e9'])('refuse %s', async (query) => {
+  it.each(['min_last_modified=x', 'max_last_modified=-1', 'id=\u00e9'])('reject %s', async (query) => {
     const name = query.split('=')[0]!
 
     expectError(await bridge.ask(`${records}?${query}`), 400, 109, `${name} in querystring`)

@@ -204,7 +204,7 @@ describe('section 4: forms of a precondition', () => {
     },
   )
 
-  it('refuses both headers at once', async () => {
+  it('rejects both headers at once', async () => {
     const headers = { 'If-Match': '"1"', 'If-None-Match': '*' }
 
     for (const way of ['alone', 'batch'] as const) {

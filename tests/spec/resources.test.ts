@@ -141,7 +141,7 @@ describe('section 1: methods', () => {
     ['/v1/', 'TRACE', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'PROPFIND', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'CONNECT', 'GET, HEAD, OPTIONS'],
-  ])('refuses on %s the method %s, with Allow', async (path, method, allow) => {
+  ])('rejects on %s the method %s, with Allow', async (path, method, allow) => {
     const answer = await send(method, path.replace('BUCKET', bucket))
 
     expectError(parsed(answer), 405, 115)

@@ -43,7 +43,7 @@ describe('a hostile body', () => {
     { name: '100 000 objects deep', body: deepObjects },
     { name: '150 000 members wide', body: wide },
     { name: 'a string of escapes without an end', body: escapes },
-  ])('of $name is refused, and others are answered', async ({ body }) => {
+  ])('of $name is rejected, and others are answered', async ({ body }) => {
     // What it costs is compared with plain text in tests/costs.
     for (const target of targets()) {
       const [refusal, others] = await Promise.all([

@@ -196,7 +196,7 @@ describe('createSend', () => {
     expect(exchanges).toMatchObject([{ status, failure: 'bad-response' }])
   })
 
-  it.each(['600', '999', '099'])('refuses status %s', async (status) => {
+  it.each(['600', '999', '099'])('rejects status %s', async (status) => {
     const base = await startRaw(`HTTP/1.1 ${status} Odd\r\nContent-Length: 2\r\n\r\nok`)
 
     expect(await failureOf(makeSend(base).send())).toMatchObject({
@@ -205,7 +205,7 @@ describe('createSend', () => {
     })
   })
 
-  it('refuses an encoded answer', async () => {
+  it('rejects an encoded answer', async () => {
     const headers = { 'Content-Encoding': 'gzip' }
     const { send } = await start(() => new Response(Bun.gzipSync(Buffer.alloc(1_000_000)), { headers }))
 

@@ -357,8 +357,8 @@ describe('a read that fails', () => {
   })
 })
 
-describe('refused credentials', () => {
-  it('refuse a snapshot of where the user has moved, on which a write would be judged', async () => {
+describe('rejected credentials', () => {
+  it('reject a snapshot of where the user has moved, on which a write would be judged', async () => {
     const { storage, has, sandbox, user } = await openRig()
     has(numbered(3))
     sandbox.reassign(user)

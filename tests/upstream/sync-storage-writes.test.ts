@@ -250,7 +250,7 @@ describe('stage and commitStaged', () => {
     expect(outcome).toMatchObject({ outcome: 'staged', rejected: new Map([['a', 'too-large']]) })
   })
 
-  it('are refused, with nothing done, for a batch that the storage does not know', async () => {
+  it('are rejected, with nothing done, for a batch that the storage does not know', async () => {
     const { storage, before } = await start()
 
     for (const refused of [
@@ -335,7 +335,7 @@ describe('remove', () => {
   })
 })
 
-describe('refused credentials of a write', () => {
+describe('rejected credentials of a write', () => {
   const writes: [string, (storage: BulkStorage, since: Timestamp) => Promise<unknown>][] = [
     ['write', (storage, since) => storage.write('tabs', [{ id: 'a', payload: 'new' }], since)],
     ['stage', (storage, since) => storage.stage('tabs', [{ id: 'a', payload: 'new' }], since, null)],
