@@ -1,5 +1,5 @@
 // Writes docs/interface.md, which `make promises` does: every name that 1.x keeps. A name that the page has and the code no longer
-// has stops it, because that would break somebody's alerts, scripts or settings.
+// has stops it, because that would break users' alerts, scripts or settings.
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -28,8 +28,8 @@ interface Section {
 
 const introduction = `# What 1.x keeps
 
-Every name that settings files, scripts, alerts and clients can depend on. Within 1.x none of them is removed or renamed, and none
-gets another meaning. New ones may come with any release; ignore what you don't know. [promises.md](promises.md) says how the bridge
+Every name that settings files, scripts, alerts and clients can depend on. Within 1.x, none is removed or renamed, or changes its
+meaning. Any release may add new ones; ignore unknown ones. [promises.md](promises.md) says how the bridge
 behaves. Everything else may change: texts for people, fields of log lines, the order of lists, the layout of pages.
 
 Made from the code by \`make promises\`.
@@ -48,9 +48,9 @@ export function interfaceSections(): Section[] {
       ].map((name): Entry => [name, '']),
     },
     {
-      title: 'Settings that are gone',
-      kind: 'setting that is gone',
-      note: 'A start ignores them with a warning, for all of 1.x.',
+      title: 'Removed settings',
+      kind: 'removed setting',
+      note: 'Ignored with a warning, in all of 1.x.',
       entries: Array.from(removedSettings, (name): Entry => [name, '']),
     },
     { title: 'Commands', kind: 'command', entries: commandEntries() },
@@ -179,7 +179,7 @@ function fileEntries(): Entry[] {
   const credentials = Array.from(unit.matchAll(/^LoadCredential=\w+:(\S+)$/gm), ([, path]) => path!)
   return [
     [defaultSettingsFile, 'the settings of the service'],
-    ...credentials.map((path): Entry => [path, 'the secret that seals what is in the cache']),
+    ...credentials.map((path): Entry => [path, 'the secret that encrypts the cache']),
   ]
 }
 

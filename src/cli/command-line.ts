@@ -88,8 +88,8 @@ process of this executable, which takes over the port.`,
       json: { meaning: 'print one JSON object, for programs' },
       quiet: { meaning: 'print only problems' },
     },
-    details: `Prints the verdicts to the standard error, then the effective settings, with secrets masked. Exits 0 if all is
-well, otherwise 2.`,
+    details: `Prints the results to standard error, then the effective settings with masked secrets to standard output. Exits 0
+if there are no problems, otherwise 2.`,
   },
   init: {
     usage: '',
@@ -123,8 +123,8 @@ well, otherwise 2.`,
         meaning: 'your own token server; default: the one that Firefox prints',
       },
     },
-    details: `Shows the recipe to paste into Firefox, reads the lines from the terminal or the standard input, checks them, and keeps
-them in a file that only you can read.`,
+    details: `Shows the recipe to paste into Firefox, reads its output from the terminal or standard input, tests the values, and
+saves them in a file that only you can read.`,
   },
   disconnect: {
     usage: '',
@@ -158,15 +158,15 @@ them in a file that only you can read.`,
     },
     words: [{ name: 'WHAT', choices: Object.keys(exportFormats) }],
     details: `Without --format: bookmarks as HTML, which every browser imports, history and passwords as CSV, tabs and everything as JSON.
-Exits 3 if something cannot be read, and names it.${ownBridge}`,
+Exits 3 if something cannot be read, and lists it.${ownBridge}`,
   },
   backup: {
     usage: 'DIR [OPTIONS]',
     summary: 'back up your account into a folder',
     options: { account, keep: { value: 'N', meaning: 'how many backups to keep; 30 by default' } },
     words: [{ name: 'DIR' }],
-    details: `The backup is encrypted as the storage is, and checked. Only what has changed since the last one is read. Exits 3 if something
-is missing, and names it.${ownBridge}`,
+    details: `The backup is complete, encrypted as in the storage, and verified. Only changes are downloaded. Exits 3 if something is missing,
+and lists it.${ownBridge}`,
   },
   restore: {
     usage: 'DIR [COLLECTION ...] [OPTIONS]',
@@ -186,8 +186,8 @@ is missing, and names it.${ownBridge}`,
       id: { value: 'ID', isList: true, meaning: 'only this record; may be given several times' },
     },
     words: [{ name: 'DIR' }, { name: 'COLLECTION', isList: true }],
-    details: `DIR is one backup, or the folder of all: then the last complete one counts. Without COLLECTION: all but clients and tabs. Set
-BACKUP_SYNC_KEY in the environment if the account had another sync key then.${ownBridge}`,
+    details: `DIR is one backup, or the folder of all, of which the last complete one is used. Without COLLECTION: all but clients and tabs.
+Set BACKUP_SYNC_KEY in the environment if the backup has another sync key.${ownBridge}`,
   },
   add: {
     usage: 'URL [OPTIONS]',

@@ -41,7 +41,7 @@ interface Choice {
   since: number | null
 }
 
-/** Writes the decrypted data of an account to the standard output or a file. */
+/** Writes the decrypted data of an account to standard output or a file. */
 export function exportData(options: GivenOptions, words: string[], host: Host): Promise<number> {
   const what = words[0] as What
   const choice = readChoice(what, options, host.now())
