@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where the source can be had, for __version__: the public address of the repository, unless something else is given.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build bench client python-client deb dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build site pictures bench client python-client deb dist clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -43,7 +43,7 @@ format: node_modules ## formats everything
 settings-page: node_modules ## docs/settings.md, after a change of the settings
 	@$(BUN) .ci/settings-page.ts > docs/settings.md
 
-promises: node_modules ## docs/interface.md, after a change of a name that 1.x keeps
+promises: node_modules ## the pages of names that 1.x keeps, after a change of one
 	@$(BUN) .ci/interface-page.ts
 
 commands-page: node_modules ## docs/commands.md, after a change of the commands
@@ -66,6 +66,14 @@ dist/sync-bridge: node_modules package.json $(shell find src docs -type f) $(wil
 
 client: node_modules ## the JavaScript package: dist/client/, and a tarball of it for npm
 	@$(BUN) .ci/javascript-client.ts dist
+
+site: ## the guides as a static site with a front page, in dist/site/
+	@command -v chromium >/dev/null || { echo 'Cannot find "chromium", which takes the screenshots: apt-get install chromium'; exit 1; }
+	@$(MAKE) --no-print-directory build
+	@$(BUN) .ci/site.ts dist/site "$(SOURCE)"
+
+pictures: site ## docs/images/, after a change of the explorer
+	@cp dist/site/images/explorer.png docs/images/
 
 bench: build ## performance beside its peers, into bench/RESULTS.md; FULL=1 asks a million requests
 	@FULL=$(FULL) $(BUN) bench/run.ts dist/sync-bridge

@@ -2,12 +2,17 @@
 
 /** A section of a page. */
 export interface SearchSection {
-  /** The name of the page. */
+  /** The address of the page, in the folder of the guides. */
   page: string
   title: string
   id: string
   heading: string
   text: string
+}
+
+/** What the script of the sections leaves behind. */
+interface LoadedIndex {
+  searchSections: SearchSection[]
 }
 
 const form = document.querySelector('form')!
@@ -30,10 +35,21 @@ input.addEventListener('keydown', ({ key }) => {
 
 let index: Promise<SearchSection[]> | null = null
 
+/** Loads the sections as a script: pages that are opened as files may not fetch. */
+function loadIndex(): Promise<SearchSection[]> {
+  const script = document.createElement('script')
+  script.src = `${folder}search.js`
+  document.head.append(script)
+  return new Promise((resolve, reject) => {
+    script.addEventListener('load', () => resolve((globalThis as unknown as LoadedIndex).searchSections))
+    script.addEventListener('error', reject)
+  })
+}
+
 async function search(): Promise<void> {
   const words = simplify(input.value).split(/\s+/).filter(Boolean)
   try {
-    index ??= fetch(`${folder}search.json`).then((answer) => answer.json() as Promise<SearchSection[]>)
+    index ??= loadIndex()
     const found = words.length > 0 ? find(await index, words) : []
     // Somebody may have typed on meanwhile.
     if (words.join() !== simplify(input.value).split(/\s+/).filter(Boolean).join()) return

@@ -30,24 +30,47 @@ const groups = [
   title,
   names: names.filter((name) => name === 'examples' || paths.has(name)),
 }))
-const listed = groups.flatMap(({ names }) => names)
 
-/** What the settings say of the pages. */
+/** All pages in the order to read them. */
+function readingOrder({ isStatic }: Site): string[] {
+  const names = groups.flatMap((group) => group.names)
+  return isStatic ? ['readme', ...names.filter((name) => name !== 'readme')] : names
+}
+
+/** Where the pages are shown. */
 export interface Site {
   title: string
   hasExplorer: boolean
+  /** Whether the pages are files of one folder, without a bridge: then addresses have endings, and the README is the front page. */
+  isStatic?: boolean
+  /** The address of the repository, to link to. */
+  source?: string
+}
+
+/** The names of all pages and documents by their addresses; pictures are not among them. */
+export function guideNames(site: Site): Map<string, string> {
+  const names = [...paths.keys(), 'examples', 'search.js']
+  return new Map(names.map((name) => [addressOf(name, site), name]))
 }
 
 /** The page of a guide, or another document, by its name. Resolves to null where there is none. */
 export async function guideFile(name: string, site: Site): Promise<PageFile | null> {
   if (name === 'images/explorer.png') return fileReply('png', await Bun.file(imagePath).bytes())
-  if (name === 'search.json') return fileReply('json', (searchIndex ??= makeSearchIndex()))
-  if (name === 'examples') return fileReply('html', layOut(name, listExamples(), site))
+  if (name === 'search.js') return fileReply('js', searchIndex(site))
+  if (name === 'examples') return fileReply('html', layOut(name, listExamples(site), site))
   const path = paths.get(name)
   if (path === undefined) return null
   const text = documents[path]!
   if (!path.endsWith('.md')) return fileReply('txt', text)
-  return fileReply('html', layOut(name, draw(text, path), site))
+  return fileReply('html', layOut(name, draw(text, path, site), site))
+}
+
+/** The address of a document, as seen from the page of a guide. */
+function addressOf(name: string, { isStatic }: Site): string {
+  if (!isStatic || name === 'search.js' || name.startsWith('images/')) return name
+  if (name === 'readme') return 'index.html'
+  // A server of files goes by the ending, and an example is text to read, whatever it is an example of.
+  return name === 'examples' || paths.get(name)?.endsWith('.md') ? `${name}.html` : `${name}.txt`
 }
 
 function titleOf(name: string): string {
@@ -66,7 +89,7 @@ function purposeOf(name: string): string {
   return /^.*?[.:](?=\s|$)/s.exec(html)?.[0].replace(/:$/, '.') ?? html
 }
 
-function draw(text: string, path: string): string {
+function draw(text: string, path: string, site: Site): string {
   return (
     Bun.markdown
       .html(text, { headings: true })
@@ -77,36 +100,45 @@ function draw(text: string, path: string): string {
       .replaceAll('<th></th>', '<td></td>')
       .replaceAll(
         /(href|src)="([^"#:][^":]*)"/g,
-        (_, attribute: string, target: string) => `${attribute}="${linkFrom(path, target)}"`,
+        (_, attribute: string, target: string) => `${attribute}="${linkFrom(path, target, site)}"`,
       )
   )
 }
 
-/** The address of a document, as seen from the page of another one. */
-function linkFrom(path: string, target: string): string {
+/** The address that a link of a document leads to. */
+function linkFrom(path: string, target: string, site: Site): string {
   const { pathname, hash } = new URL(target, `file:///${path}`)
-  return nameOf(pathname.slice(1)) + hash
+  return addressOf(nameOf(pathname.slice(1)), site) + hash
 }
 
-function listExamples(): string {
+function listExamples(site: Site): string {
   const names = [...paths.keys()].filter((name) => name.startsWith('examples/'))
-  return `<h1>Examples</h1><ul>${names.map((name) => `<li>${link(name, name.slice(9))}</li>`).join('')}</ul>`
+  const items = names.map((name) => `<li>${link(addressOf(name, site), name.slice(9))}</li>`)
+  return `<h1>Examples</h1><ul>${items.join('')}</ul>`
 }
 
-let searchIndex: string | null = null
+const searchIndexes = new WeakMap<Site, string>()
 
-function makeSearchIndex(): string {
-  const sections = listed.flatMap((page) => {
-    const path = paths.get(page)
+/** A script, because pages that are opened as files can load nothing else. */
+function searchIndex(site: Site): string {
+  const made =
+    searchIndexes.get(site) ?? `globalThis.searchSections = ${JSON.stringify(searchSections(site))}`
+  searchIndexes.set(site, made)
+  return made
+}
+
+function searchSections(site: Site): SearchSection[] {
+  return readingOrder(site).flatMap((name) => {
+    const path = paths.get(name)
     if (path === undefined) return []
-    const parts = draw(documents[path]!, path).matchAll(
+    const page = addressOf(name, site)
+    const parts = draw(documents[path]!, path, site).matchAll(
       /<h([1-3]) id="([^"]*)">([^]*?)<\/h\1>([^]*?)(?=<h[1-3] |$)/g,
     )
     return Array.from(parts, ([, , id, heading, html]): SearchSection => {
-      return { page, title: titleOf(page), id: id!, heading: plain(heading!), text: plain(html!) }
+      return { page, title: titleOf(name), id: id!, heading: plain(heading!), text: plain(html!) }
     })
   })
-  return JSON.stringify(sections)
 }
 
 const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" }
@@ -143,29 +175,33 @@ function layOut(name: string, html: string, site: Site): string {
   const sections = [...html.matchAll(/<h2 id="([^"]*)"><a [^>]*>(.*?)<\/a><\/h2>/g)]
   const contents = sections.map(([, id, text]) => `<li><a href="#${id}">${text}</a></li>`).join('')
   const onThisPage = sections.length > 2 ? `<nav aria-label="On this page"><ul>${contents}</ul></nav>` : ''
+  const listed = readingOrder(site)
   const index = listed.indexOf(name)
+  const at = (place: number) => `href="${addressOf(listed[place]!, site)}"`
   const neighbours = [
-    index > 0 && `<a rel="prev" href="${listed[index - 1]}">← ${titleOf(listed[index - 1]!)}</a>`,
+    index > 0 && `<a rel="prev" ${at(index - 1)}>← ${titleOf(listed[index - 1]!)}</a>`,
     index >= 0 &&
       index + 1 < listed.length &&
-      `<a rel="next" href="${listed[index + 1]}">${titleOf(listed[index + 1]!)} →</a>`,
+      `<a rel="next" ${at(index + 1)}>${titleOf(listed[index + 1]!)} →</a>`,
   ]
   const body = `${onThisPage}${html}<nav aria-label="Next">${neighbours.filter(Boolean).join(' ')}</nav>`
-  const title = `${Bun.escapeHTML(titleOf(name))} · ${Bun.escapeHTML(site.title)}`
+  const title = [...new Set([titleOf(name), site.title])].map((text) => Bun.escapeHTML(text)).join(' · ')
   const all = groups.map(({ title: group, names }) => {
-    const items = names.map((each) => `<li>${link(each, titleOf(each), each === name)}</li>`)
-    if (group === 'Look up') items.unshift(`<li>${link('../../docs', 'API')}</li>`)
+    const items = names.map((each) => `<li>${link(addressOf(each, site), titleOf(each), each === name)}</li>`)
+    if (group === 'Look up' && !site.isStatic) items.unshift(`<li>${link('../../docs', 'API')}</li>`)
     return `<h2>${group}</h2><ul>${items.join('')}</ul>`
   })
   const pages = `<nav aria-label="Pages" id="pages">${all.join('')}</nav>`
-  return frame({ title, up: '../', guides: '', links: headerLinks('../', site), body, pages })
+  const up = site.isStatic ? '' : '../'
+  return frame({ title, up, guides: '', links: headerLinks(up, site), body, pages })
 }
 
 function headerLinks(up: string, site: Site): string {
   const links = [
-    link(`${up}guides`, Bun.escapeHTML(site.title)),
+    link(site.isStatic ? 'index.html' : `${up}guides`, Bun.escapeHTML(site.title)),
     site.hasExplorer && link(`${up}../explore`, 'Explorer'),
-    link(`${up}../docs`, 'API'),
+    !site.isStatic && link(`${up}../docs`, 'API'),
+    site.source && link(Bun.escapeHTML(site.source), 'Source code'),
   ]
   return links.filter(Boolean).join(' ')
 }
@@ -197,7 +233,7 @@ function frame({ title, up, guides, links, body, pages = '' }: Frame): string {
 <title>${title}</title>
 <link rel="icon" href="${up}favicon.png">
 <link rel="stylesheet" href="${up}guides.css">
-<script type="module" src="${up}guides.js"></script>
+<script defer src="${up}guides.js"></script>
 </head>
 <body>
 <header><nav aria-label="Site">${links}${pages ? ' <a href="#pages" class="all">All pages</a>' : ''}</nav>

@@ -195,17 +195,6 @@ describe('the pages for operators', () => {
     expect(blocks.filter((block) => !run.some((part) => block.includes(part)))).toEqual([])
   })
 
-  it('explains every event of the log that is not for developers alone', () => {
-    const source = join(import.meta.dir, '../../src')
-    const logging = /\blog(?:\.(?:info|warning|error)|\[[^\]]+\])\(\s*['`]([^'`$]+)/g
-    const events = [...new Glob('{cli,service}/**/*.ts').scanSync(source)].flatMap((file) =>
-      [...readFileSync(join(source, file), 'utf8').matchAll(logging)].map(([, event]) => event!),
-    )
-
-    expect(events.length).toBeGreaterThan(10)
-    expect([...new Set(events)].filter((event) => !text.includes(`\`${event}`))).toEqual([])
-  })
-
   it('names the settings that a reload applies', () => {
     const section = /^### Change settings\n([\s\S]*?)apply from the next request on/m.exec(text)![1]!
     const named = [...section.matchAll(/`([a-z_]+)(\*?)`/g)].filter(([, name]) => name !== 'record_')
