@@ -107,7 +107,7 @@ export class TokenServer {
 }
 
 const maxPauseMs = 300_000
-/** A pause applies to all identities after this many in a row were told to wait. */
+/** A pause applies to all identities after this many in a row got one. */
 const identitiesForAll = 10
 
 /**
