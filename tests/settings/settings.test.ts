@@ -294,7 +294,7 @@ eos = 31.12.2031
 eos = 2031-12-31T12:00
 eos = 2031-12-31 12:00Z
 eos = soon
-  % is not a date: write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z
+  % is not a date: write a date such as 2031-12-31, or a date and time with zone such as 2031-12-31T12:00:00Z
 cors_origins = https://ok.example, https://a/path
   "https://a/path" is not an origin: write *, or origins such as https://app.example.org separated by commas
 cors_origins = https://ok.example, a.example
