@@ -9,7 +9,7 @@ function at(number: number, fault: ModelFault): (call: ModelCall) => ModelFault 
 
 describe('runTransaction: a lost answer', () => {
   for (const fault of ['error-after', 'reset-after', 'hang-after'] as const) {
-    it(`to a write that was carried out (${fault}) is a success with the true timestamp`, async () => {
+    it(`to a write that was applied (${fault}) is a success with the true timestamp`, async () => {
       const storage = new ModelStorage()
       const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
       storage.fault = at(3, fault)
@@ -30,7 +30,7 @@ describe('runTransaction: a lost answer', () => {
   }
 
   for (const fault of ['error-before', 'reset-before', 'hang-before'] as const) {
-    it(`to a write that was not carried out (${fault}) is followed by one more attempt`, async () => {
+    it(`to a write that was not applied (${fault}) is followed by one more attempt`, async () => {
       const storage = new ModelStorage()
       storage.fault = at(2, fault)
 
@@ -42,7 +42,7 @@ describe('runTransaction: a lost answer', () => {
     })
   }
 
-  it('to a write that is carried out later, after the look at the storage, does not write twice', async () => {
+  it('to a write that is applied later, after the probe, does not write twice', async () => {
     const storage = new ModelStorage()
     const write = storage.write.bind(storage)
     let isFirst = true
@@ -88,7 +88,7 @@ describe('runTransaction: a lost answer', () => {
     expect(events).toContainEqual({ kind: 'unknown', collections: ['tabs'] })
   })
 
-  it('to a single write is looked for until the deadline, and not longer', async () => {
+  it('to a single write is probed until the deadline, and not longer', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.fault = ({ number }) => (number >= 2 ? 'reset-after' : null)
@@ -121,7 +121,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' }, b: { payload: 'theirs' } } })
   })
 
-  it('to a deletion that was carried out is a success', async () => {
+  it('to a deletion that was applied is a success', async () => {
     const storage = new ModelStorage()
     const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.fault = at(2, 'reset-after')
@@ -279,7 +279,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'old' } } })
   })
 
-  it('to a commit that is carried out after it was given up is no conflict with it', async () => {
+  it('to a commit that is applied after it was given up does not conflict with it', async () => {
     const storage = new ModelStorage()
     const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     const { commitStaged, write } = storage

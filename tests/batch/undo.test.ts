@@ -131,7 +131,7 @@ describe('runTransaction: undoing', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, d: { payload: 'theirs' } } })
   })
 
-  it('does not take a record for its own that was written over while an answer was lost', async () => {
+  it('recognizes a record that was overwritten after a lost response', async () => {
     const storage = doomed()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },

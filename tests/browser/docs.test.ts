@@ -262,7 +262,7 @@ describe('/v1/docs in Chromium', () => {
     expect(colours[1]![1]).toBeGreaterThan(500)
   })
 
-  it('fits a phone, opened operations included', async () => {
+  it('fits a phone, with open operations', async () => {
     const page = await openDocs({ viewport: phone })
     await page.screenshot({ path: screenshot('docs-phone') })
 

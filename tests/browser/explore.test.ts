@@ -392,7 +392,7 @@ describe('/v1/explore in Chromium', () => {
     expect(text.trimEnd().split('\r\n')).toHaveLength(5)
   })
 
-  it('shows a clear way on when the token has expired', async () => {
+  it('shows what to do when the token has expired', async () => {
     const { user } = world.bridge
     const fragment = fragmentOf(user, user.bearerToken({ expiresInSeconds: -60 }))
     const page = await world.browser.open(world.url + fragment, { viewport: desk, mayFail: true })

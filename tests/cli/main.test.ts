@@ -26,7 +26,7 @@ describe('main', () => {
     ])
   })
 
-  it('survives a reader that has gone away', () => {
+  it('survives a reader that has disconnected', () => {
     const { exitCode } = runBash('exec 3> >(exit); wait $!; "$@" >&3', process.execPath, main, 'init')
 
     expect(exitCode).toBe(0)

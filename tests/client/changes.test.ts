@@ -101,7 +101,7 @@ describe('changes', () => {
     expect(told).toEqual(['tabs old', 'bookmarks new', 'tabs new'])
   })
 
-  it('makes good in the next round what has failed in one', async () => {
+  it('catches up in the next round after a failed one', async () => {
     await using bridge = await startWatched()
     const errors: string[] = []
     let failures = 1

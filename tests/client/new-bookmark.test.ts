@@ -123,7 +123,7 @@ describe('addBookmark', () => {
     await expect(refused).rejects.toThrow('405')
   })
 
-  it('knows when the same request was carried out before it was repeated', async () => {
+  it('knows when the same request was applied before it was repeated', async () => {
     let count = 0
     const busy = new SyncClient(accountAt(bridge), {
       async fetch(address, init) {

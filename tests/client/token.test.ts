@@ -54,7 +54,7 @@ describe('renewToken', () => {
 })
 
 describe('revokeRefreshToken', () => {
-  it('ends the token, and is content with one that has ended', async () => {
+  it('revokes the token, also if it is invalid already', async () => {
     const ended = await outcome(Response.json({}), revokeRefreshToken)
     const unknown = await outcome(Response.json({ errno: 110 }, { status: 401 }), revokeRefreshToken)
     const failed = await outcome(Response.json({}, { status: 500 }), revokeRefreshToken)

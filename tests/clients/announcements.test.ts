@@ -133,7 +133,7 @@ describe('a storage that fails, or has something to say', () => {
     expect(client.backoff).toBeWithin(25_000, 30_001)
   })
 
-  it('has its announcements read, be they words or JSON', async () => {
+  it('has its alerts read, as text or JSON', async () => {
     const person = world.person()
     const { client, deprecations } = clientOf(world, person)
     const records = client.bucket(person.bucket).collection('bookmarks')
@@ -151,7 +151,7 @@ describe('a storage that fails, or has something to say', () => {
     ])
   })
 
-  it.each(kintoVersions)('has its announcements read by %s, too', async (version) => {
+  it.each(kintoVersions)('has its alerts read by %s, too', async (version) => {
     const phone = world.person().device({ version })
     const deprecations: unknown[] = []
     phone.events.on('deprecated', (alert) => deprecations.push(alert))

@@ -504,24 +504,29 @@ describe('add_bookmark', () => {
     expect(added.folder).toBe('menu')
   })
 
-  itWithPython(`says that a lost answer may have been written, and does not repeat it${why}`, async () => {
-    const { file } = await someone()
-    const faults: Fault[] = [
-      { kind: 'reset-before' },
-      { kind: 'reset-after' },
-      { kind: 'reset-mid-body', afterBytes: 10 },
-    ]
+  itWithPython(
+    `says that a write without a response may have been applied, and does not retry it${why}`,
+    async () => {
+      const { file } = await someone()
+      const faults: Fault[] = [
+        { kind: 'reset-before' },
+        { kind: 'reset-after' },
+        { kind: 'reset-mid-body', afterBytes: 10 },
+      ]
 
-    for (const fault of faults) {
-      const asked = planFor('/batch', fault)
-      const outcome = await add(file, { url: 'https://a.example/', folder: 'menu' })
+      for (const fault of faults) {
+        const asked = planFor('/batch', fault)
+        const outcome = await add(file, { url: 'https://a.example/', folder: 'menu' })
 
-      expect(outcome.error).toBe('No response: the write may have been applied. Check before you repeat it.')
-      expect(asked()).toBe(1)
-    }
-  })
+        expect(outcome.error).toBe(
+          'No response: the write may have been applied. Check before you repeat it.',
+        )
+        expect(asked()).toBe(1)
+      }
+    },
+  )
 
-  itWithPython(`knows that it was carried out before it was repeated${why}`, async () => {
+  itWithPython(`knows that it was applied before it was repeated${why}`, async () => {
     const { user, file } = await someone()
     const pause = { status: 503, headers: { 'Retry-After': '5' } }
     const asked = planFor('/batch', { kind: 'status-after', ...pause })

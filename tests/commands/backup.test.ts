@@ -110,7 +110,7 @@ describe('backup', () => {
     expect(backupsIn(folder).slice(-2)).toEqual([stored(user), stored(user)])
   })
 
-  it('says what is missing when most of a collection is gone, and removes no old backup then', async () => {
+  it('reports when most of a collection is gone, and then removes no old backup', async () => {
     const { user, folder } = someone('loser')
     await run(user, ['backup', folder])
     sandbox.remove(user, 'passwords')
@@ -175,7 +175,7 @@ describe('backup', () => {
     expect(known.said).toContain(finding)
   })
 
-  it('goes on without a collection that cannot be read, and without what Firefox says of its collections', async () => {
+  it('skips a collection that cannot be read, and works without meta/global', async () => {
     const { user, folder } = someone('partly')
     await run(user, ['backup', folder])
     sandbox.write(user, 'meta', [{ id: 'global', payload: '' }])
@@ -227,7 +227,7 @@ describe('backup', () => {
     expect(backupsIn(folder)[1]).toEqual(stored(user))
   })
 
-  it('says which backup cannot be read, and goes on with the one before once that is removed', async () => {
+  it('says which backup cannot be read, and uses the previous one once it is removed', async () => {
     const { user, folder } = someone('damaged')
     for (const _ of [1, 2]) await run(user, ['backup', folder])
     const last = join(folder, readdirSync(folder).toSorted()[1]!)
@@ -335,7 +335,7 @@ describe('restore', () => {
     expect([now.get(gone!.id), now.get(changed!.id)]).toEqual([gone!.payload, foreign])
   })
 
-  it('puts back an older backup by its name, in as many batches as it takes', async () => {
+  it('restores an older backup by its name, in as many batches as needed', async () => {
     const { user, folder } = someone('older')
     const made = Array.from({ length: 60 }, (_, index) => ({ id: `made/${index}+`, payload: foreign }))
     sandbox.write(user, 'forms', made)
@@ -357,7 +357,7 @@ describe('restore', () => {
     expect(restored).toHaveLength(60)
   })
 
-  it('goes on where writes are not allowed, and says so', async () => {
+  it('continues where writes are not enabled, and says so', async () => {
     const { user, folder } = someone('refused')
     await run(user, ['backup', folder])
     sandbox.remove(user, 'prefs')
@@ -390,7 +390,7 @@ describe('restore', () => {
     expect(again.said).toContain('forms: 0 to write, 0 different')
   })
 
-  it('encrypts anew when the account has got new keys, skips what it cannot read, and knows it again', async () => {
+  it('encrypts again for new keys, skips unreadable records, and recognizes them later', async () => {
     const { user: before, folder } = someone('before')
     sandbox.write(before, 'passwords', [{ id: '{foreign}', payload: foreign }])
     await run(before, ['backup', folder])

@@ -109,7 +109,7 @@ describe('connect', () => {
     expect([code, existsSync(file)]).toEqual([0, true])
   })
 
-  it('keeps nothing when it is broken off', async () => {
+  it('saves nothing when it is interrupted', async () => {
     const file = join(makeFolder(), 'account.env')
     let shown = ''
     const child = Bun.spawn([executablePath, 'connect'], {
@@ -369,7 +369,7 @@ describe('export', () => {
     expect([unknown.errors, unknown.code]).toEqual(['sync-bridge: There is no folder "Yours"\n', 1])
   })
 
-  it('goes on without what cannot be read, names it, and exits 3', async () => {
+  it('skips what cannot be read, lists it, and exits 3', async () => {
     const { user, account } = someone('incomplete')
     sandbox.write(user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
     const file = join(makeFolder(), 'all.json')

@@ -57,7 +57,7 @@ describe('Credentials.obtain', () => {
     )
   })
 
-  it('goes on when the client that caused the call has gone', async () => {
+  it('continues when the client that caused the call has disconnected', async () => {
     const gate = Promise.withResolvers<void>()
     const { credentials, exchanges, events } = startCredentials({
       exchange: async () => {
@@ -77,7 +77,7 @@ describe('Credentials.obtain', () => {
     expect(events).toEqual(['joined', 'exchange', 'hit-local'])
   })
 
-  it('fails together with those who wait, and asks again for who comes next', async () => {
+  it('fails for all waiting requests, and asks again for the next one', async () => {
     let broken = true
     const { credentials, exchanges } = startCredentials({
       exchange: async () => {
@@ -209,7 +209,7 @@ describe('credentials in a shared store', () => {
     expect(exchanges).toHaveLength(2)
   })
 
-  it('do not outlive what is sealed in, though the store kept them for ever', async () => {
+  it('expire at the sealed time, even if the store keeps them', async () => {
     const { credentials, exchanges, clock, store, writes, events } = startCredentials({ store: 'memory' })
     await credentials.obtain(someIdentity())
     const { key, value } = writes[0]!
@@ -244,7 +244,7 @@ describe('credentials in a shared store', () => {
     await Promise.allSettled(waiting)
   })
 
-  it('are a miss when they are anything but ours', async () => {
+  it('are a miss if we did not write them', async () => {
     for (const value of ['', '{"hawkId":"x"}', 'v2.', 'v2.AAAA', 'x'.repeat(102_400)]) {
       const { credentials, exchanges, store, writes, events } = startCredentials({ store: 'memory' })
       const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })

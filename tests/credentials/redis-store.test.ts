@@ -48,14 +48,14 @@ describe('RedisStore with a server in order', () => {
     },
   )
 
-  it('keeps those waiting who come before it is connected', async () => {
+  it('makes commands wait until it is connected', async () => {
     const { store, seen } = createStore(server.url, patient)
 
     expect(await store.get('never-set')).toBeNull()
     expect(seen).toEqual([])
   })
 
-  it('answers no ping and rejects everything after it was closed, what was under way too', async () => {
+  it('answers no ping and rejects everything after it was closed, including commands in flight', async () => {
     const { store } = await connectStore(server.url, patient)
 
     const underWay = messageOf(store.get('key'))
@@ -95,7 +95,7 @@ describe('RedisStore with a server that rejects every login', () => {
     await eventually('it is let in', () => store.ping())
   })
 
-  it('comes in as soon as there is room for one more connection', async () => {
+  it('connects as soon as there is room for one more connection', async () => {
     await using full = await startRedisServer({ args: ['--maxclients', '1'] })
     const holder = await connectStore(full.url)
     const { store, seen } = createStore(full.url)
@@ -108,7 +108,7 @@ describe('RedisStore with a server that rejects every login', () => {
   })
 })
 
-describe('RedisStore with a server that is away', () => {
+describe('RedisStore with a server that is down', () => {
   it('starts without it, without delays, and connects when it comes up', async () => {
     await using absent = createRedisServer()
     const { store, seen } = createStore(absent.url)
@@ -187,7 +187,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(seen.filter((trouble) => trouble.startsWith('timeout'))).toHaveLength(1)
   })
 
-  it('goes on with the answer of one that only hesitated', async () => {
+  it('uses the response of one that was only slow', async () => {
     const { store, seen } = await connectStore(hanging.url)
     hanging.stop()
 
@@ -199,7 +199,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(seen).toEqual(['timeout null'])
   })
 
-  it('lets nothing pile up: of a thousand commands none is left', async () => {
+  it('leaves none of a thousand commands pending', async () => {
     const { store } = await connectStore(hanging.url)
     hanging.stop()
 
@@ -254,7 +254,7 @@ describe('RedisStore with a server that hangs', () => {
 })
 
 describe('RedisStore with a server that is slow', () => {
-  it('lets everybody obtain what they need, and uses it when it has become faster', async () => {
+  it('delays no request, and uses it once it is faster', async () => {
     using slow = stores.startRelay(server.url)
     const { store, seen } = await connectStore(slow.url)
     const load = keepObtaining(store)
@@ -285,7 +285,7 @@ describe('RedisStore with a server that rejects commands', () => {
     await load.stop()
   })
 
-  it('goes on reading from a replica, and uses the master when the address leads there', async () => {
+  it('keeps reading from a replica, and uses the master when the address leads there', async () => {
     await using master = await startRedisServer()
     using address = stores.startRelay(server.url)
     const { store } = await connectStore(address.url, patient)

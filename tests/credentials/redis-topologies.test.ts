@@ -287,7 +287,7 @@ describe('RedisStore with a cluster', () => {
     expect(lost.length).toBeWithin(1, keys.length)
   })
 
-  it('uses the rest while a member is away from the start, and that one when it is back', async () => {
+  it('uses the rest while a member is down from the start, and that one when it is back', async () => {
     const keys = Array.from({ length: 12 }, (_, number) => `key ${number}`)
     const belong = await Promise.all(keys.map((key) => isInSlotsOf(cluster, 2, `test:${key}`)))
     await cluster.nodes[2]!.kill()

@@ -36,7 +36,7 @@ describe('Locks', () => {
     expect(locks.size).toBe(0)
   })
 
-  it('gives back what the task gives, and lets the next one in when it throws', async () => {
+  it("returns the task's result, and lets the next one in when it throws", async () => {
     const locks = new Locks()
 
     const failing = locks.hold(['a'], 1000, () => Promise.reject(new Error('failed')))

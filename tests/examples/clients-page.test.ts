@@ -76,7 +76,7 @@ describe('the code in docs/clients.md', () => {
     expect(shown).toHaveLength(before.length)
   })
 
-  it('honours a pause that the operator asks for', async () => {
+  it('honours a pause set by the operator', async () => {
     await using pausing = await startTestBridge({ settings: { backoff: '60' } })
     fillSampleData(pausing.sandbox, pausing.user, { bookmarks: 5, history: 1 })
 

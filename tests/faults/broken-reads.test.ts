@@ -171,8 +171,8 @@ describe('a record of a storage that fails', () => {
   ])('is whole or rejected: %s', (_, fault, once, always) => prove({ fault, once, always }, 'a record', 1))
 })
 
-describe('a list of several pages of a slow storage', () => {
-  it('goes on when more time has passed than a request has before it is answered', async () => {
+describe('a list of several pages from a slow storage', () => {
+  it('continues when more time has passed than a request has', async () => {
     const { bridge, user } = await newReader(brief)
     const isAsked = Promise.withResolvers<void>()
     const hasPassed = Promise.withResolvers<null>()
@@ -261,7 +261,7 @@ function halved(text: string): string {
   return text.slice(0, text.length / 2)
 }
 
-describe('a request of a user who is not known yet', () => {
+describe('a request of an unknown user', () => {
   it('waits for the token server no longer than it may take itself', async () => {
     const user = brief.sandbox.addUser('somebody new')
     brief.tokenProxy.plan(() => ({ kind: 'hang' }))

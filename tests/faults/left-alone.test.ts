@@ -137,7 +137,7 @@ describe('a token server that hangs', () => {
 })
 
 describe('a token server that asks for a pause', () => {
-  it('is left alone once it has asked ten identities in a row, while known users are served', async () => {
+  it('gets no calls once it has asked ten identities in a row to wait, while known users are served', async () => {
     const known = await acquaintance()
     bridge.tokenProxy.plan(() => ({ kind: 'status', status: 503, headers: { 'Retry-After': '120' } }))
     const before = callsOfTheTokenServer()

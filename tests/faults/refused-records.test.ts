@@ -58,7 +58,7 @@ describe('a write that the storage answers with 5xx', () => {
     expect(again.body.responses.map((each: { status: number }) => each.status)).toEqual([200, 200, 200])
   })
 
-  it('is so for a payload that its database can not hold, and beside it for all of the batch', async () => {
+  it("is so for a payload that its database can't store, and for the whole batch", async () => {
     await newUser()
     const { method, path, body } = put('/collections/tabs/records/a', unstorable)
     const requests = [

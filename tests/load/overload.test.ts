@@ -22,7 +22,7 @@ async function untilAdmitted(world: CrowdedWorld, count: number): Promise<void> 
   })
 }
 
-describe('a request that is one too many', () => {
+describe('a request above the limit', () => {
   it('is answered 503 with Retry-After, in JSON, and the others succeed', async () => {
     const world = start({ maxRequests: 10 })
     const admitted = await world.crowd(10)
@@ -148,7 +148,7 @@ describe('a batch', () => {
   })
 })
 
-describe('a user who has much under way', () => {
+describe('a user with many requests in flight', () => {
   it('is rejected above the limit of one user, while others are served', async () => {
     const world = start({ maxRequests: 20, maxRequestsPerUser: 4 })
     const greedy = await world.crowd(4, 'greedy')
@@ -216,7 +216,7 @@ describe('what is under way', () => {
     expect((await world.ask('reader', one)).status).toBe(200)
   })
 
-  it('counts a request whose client has hung up until it is done', async () => {
+  it('counts a request whose client disconnected until it is done', async () => {
     const world = start({ maxRequests: 5 })
     world.crowd(0)
     const leaving = new AbortController()

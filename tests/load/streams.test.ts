@@ -104,7 +104,7 @@ describe('AnswerStreams.send', () => {
     expect(endings).toEqual([{ bytes: 5000, failure: gone }])
   })
 
-  it('ends a reader who takes nothing for a minute', async () => {
+  it('cuts a reader that reads nothing for a minute', async () => {
     const world = createStreams()
     const { stream, isCancelled } = endless()
     const { asked, reader, endings } = send(world, stream)
@@ -120,7 +120,7 @@ describe('AnswerStreams.send', () => {
     expect(world.rejections).toEqual(['slow-reader'])
   })
 
-  it('spares a reader who takes a piece now and then', async () => {
+  it('spares a reader that reads a chunk from time to time', async () => {
     const world = createStreams()
     const { reader } = send(world, endless().stream)
 

@@ -189,7 +189,7 @@ for (const balancer of balancers) {
       await Promise.all(nodes.nodes.map((node) => node.exited))
     })
 
-    it('are missed in the form that clients understand', async () => {
+    it('get errors in the form that clients understand while they are down', async () => {
       for (const node of nodes.nodes) node.signal('SIGKILL')
       await Promise.all(nodes.nodes.map((node) => node.exited))
 
@@ -293,7 +293,7 @@ function startOdd(act: (socket: Bun.Socket, text: string) => void) {
 }
 
 for (const balancer of balancers) {
-  describe(`bridges that go away in the middle of an answer, behind ${balancer.name}`, () => {
+  describe(`bridges that die in the middle of a response, behind ${balancer.name}`, () => {
     async function outcomeOf(method: string): Promise<{ status: number; received: string[] }> {
       await using stack = new AsyncDisposableStack()
       const received: string[] = []
@@ -364,7 +364,7 @@ for (const balancer of [haproxy, nginx]) {
 }
 
 describe('two bridges behind HAProxy with clients that stay', () => {
-  it('are as good as one, and each client meets one of them', async () => {
+  it('behave like one, and each client uses one of them', async () => {
     await using nodes = await startNodes(settings)
     const sticky: [string, string][] = [['balance leastconn', 'balance hdr(Authorization)']]
     await using front = await startFront(haproxy, nodes.ports, sticky)

@@ -44,7 +44,7 @@ describe('the notices of an answer', () => {
     expect(alertOf({ notices }, {}, 410)).toEqual({ code: 'hard-eol' })
   })
 
-  it('are not talked into gravity by words', () => {
+  it('ignore severity in plain text', () => {
     const notices = [{ ...quiet, alert: 'no "hard-eol" yet' }]
 
     expect(alertOf({ ...advised, notices })).toMatchObject({ code: 'soft-eol' })

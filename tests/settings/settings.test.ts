@@ -88,7 +88,7 @@ describe('readSettings', () => {
     expect(settingsOf(other + least).port).toBe(8000)
   })
 
-  it('lets the environment outweigh the file, and the file the credentials directory', () => {
+  it('lets the environment override the file, and the file the credentials directory', () => {
     const files = {
       '/run/c/cache_hmac_secret': '77'.repeat(32),
       '/run/c/cache_hmac_secret_previous': `${secret}\n`,
@@ -379,7 +379,7 @@ certificate_ca_bundle = torn.pem
     ])
   })
 
-  it('rejects an empty secret without a word about it', () => {
+  it('rejects an empty secret, and does not quote it', () => {
     const [urlLine] = least.split('\n')
 
     expect(problemsOf(`${urlLine}\nservice.cache_hmac_secret =\n`)).toEqual([
@@ -434,7 +434,7 @@ certificate_ca_bundle = torn.pem
     )
   })
 
-  it('warns of a setting that is gone, in the file and in the environment', () => {
+  it('warns of a removed setting, in the file and in the environment', () => {
     const outcome = read(`${least}service.max_event_loop_lag_ms = 0\n`, {
       environment: { SERVICE_MAX_EVENT_LOOP_LAG_MS: '1' },
     })
@@ -479,7 +479,7 @@ certificate_ca_bundle = torn.pem
     },
   )
 
-  it('reads the sections of other programs in silence', () => {
+  it('ignores the sections of other programs without a warning', () => {
     expect(read(`${least}[uwsgi]\nmaster = 1\n`)).toMatchObject({ warnings: [] })
   })
 

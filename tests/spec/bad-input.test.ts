@@ -103,7 +103,7 @@ describe('bad input: request line and Host', () => {
   })
 
   // The README says so; once the runtime answers such clients, it need not.
-  it('does not answer a client that closes its sending side, and goes on', async () => {
+  it('does not respond to a client that closes its sending side, and continues', async () => {
     const bytes = rawRequest('GET', `${bucket}/collections/history/records/r`, {
       url: bridge.url,
       lines: headerLines(bridge.identityOf(bridge.user)),

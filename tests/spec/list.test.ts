@@ -261,7 +261,7 @@ describe('section 3: pages', () => {
     expect(idsOf(later)).toContain('late-0')
   })
 
-  it('answers all records at once where the storage pages by itself', async () => {
+  it('returns all records at once even if the storage pages', async () => {
     bridge.sandbox.switches.listCap = 10
 
     const answer = await bridge.ask(records, { as: many })
@@ -359,7 +359,7 @@ describe('section 3: what the storage says and does', () => {
   const rawList = (as: SandboxUser) => send('GET', `/v1/buckets/${as.clientState}${records}`, { as })
   const isCut = ({ text }: { text: string }) => !text.endsWith('0\r\n\r\n') && !text.includes(']}')
 
-  it('cuts the connection when the storage ends its answer too early, after the first byte', async () => {
+  it('cuts the connection when the response of the storage ends too early, after the first byte', async () => {
     const user = await large('cut')
     storage.plan(({ path }) =>
       path.includes('/storage/') ? { kind: 'truncate', afterBytes: 700_000 } : null,

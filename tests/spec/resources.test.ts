@@ -220,7 +220,7 @@ describe('section 1: paths', () => {
 })
 
 describe('section 1: health', () => {
-  it('answers 503 with the same body while the token server is unwell, and is well again after 5 s', async () => {
+  it('returns 503 with the same body while the token server fails, and 200 at most 5 s after it recovers', async () => {
     let nowMs = 0
     await using ill = await startTestBridge({ monotonicNow: () => nowMs })
     ill.sandbox.switches.healthy = false

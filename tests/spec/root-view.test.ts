@@ -111,7 +111,7 @@ describe('section 2: root view', () => {
     },
   )
 
-  it('is answered without a user when the token server is away', async () => {
+  it('has no user when the token server is down', async () => {
     await using lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
 
     const { status, body } = await lonely.ask('/v1/')

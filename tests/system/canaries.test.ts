@@ -187,7 +187,7 @@ describe('a bridge that gets secrets', () => {
     },
   )
 
-  it('says none when it loses Redis, or is rejected there', async () => {
+  it('reveals none when it loses Redis, or is rejected there', async () => {
     const own = await startRedisServer({
       args: ['--requirepass', redisPassword],
       login: `:${redisPassword}@`,

@@ -14,7 +14,7 @@ async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => s
 }
 
 describe('SIGTERM', () => {
-  it('lets what is under way end, takes nothing new, and ends with 0', async () => {
+  it('finishes requests in flight, accepts no new ones, and exits 0', async () => {
     await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({ tokenServerUrl: held.url })
     const slow = askSlowly(bridge.url)
@@ -34,7 +34,7 @@ describe('SIGTERM', () => {
     expect(await bridge.exited).toBe(0)
   })
 
-  it('ends with 0 after the time of grace, whatever is under way', async () => {
+  it('exits with 0 after the grace period, whatever is in flight', async () => {
     await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({
       tokenServerUrl: held.url,
@@ -70,7 +70,7 @@ describe('SIGTERM', () => {
 })
 
 describe('shutdown_delay_seconds', () => {
-  it('goes on for that time and asks clients to close their connections', async () => {
+  it('keeps serving for that time and asks clients to close their connections', async () => {
     await using bridge = await startExecutable({ settings: { shutdown_delay_seconds: '2' } })
     const before = await fetch(`${bridge.url}/v1/`)
 

@@ -49,7 +49,7 @@ describe('several workers', () => {
     expect(await executable.stop()).toBe(0)
   })
 
-  it('are replaced when they die, while the others go on', async () => {
+  it('are replaced when they die, while the others continue', async () => {
     await using executable = await startWorkers()
     const [first, second] = workersOf(executable)
 
@@ -99,7 +99,7 @@ describe('several workers', () => {
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
-  it('are all kept when it was the supervisor that hung, which the service manager learns of', async () => {
+  it('are all kept when the supervisor itself hung, which the service manager notices', async () => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
     await using executable = await startWorkers({
@@ -133,7 +133,7 @@ describe('several workers', () => {
     await Promise.all(answers)
   })
 
-  it('answer what is under way after SIGTERM, even one sent to each of them, and then all is 0', async () => {
+  it('finish requests in flight after SIGTERM, even one sent to each of them, and then all exit 0', async () => {
     await using held = await startHeldTokenServer()
     await using executable = await startWorkers({ tokenServerUrl: held.url })
     const slow = [askSlowly(executable.url), askSlowly(executable.url), askSlowly(executable.url)]

@@ -212,7 +212,7 @@ describe('createSend', () => {
     expect(await failureOf(send())).toMatchObject({ failure: 'bad-response', status: 200 })
   })
 
-  it('gives up when its signal says so, before and after the headers', async () => {
+  it('aborts with its signal, before and after the headers', async () => {
     const { proxy, send } = await start(() => new Response('x'.repeat(400_000)))
     proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : { kind: 'hang-mid-body', afterBytes: 10 }))
     const early = new AbortController()
@@ -260,7 +260,7 @@ describe('createSend', () => {
     await ended.promise
   })
 
-  it('leaves no place taken, whatever becomes of a call', async () => {
+  it('frees its permit, however a call ends', async () => {
     const permits = permitsFor(1)
     const { proxy, send, text } = await start(() => new Response('x'.repeat(400_000)), {
       permits,

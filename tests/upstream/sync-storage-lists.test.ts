@@ -247,7 +247,7 @@ describe('a read that fails', () => {
     expect(held).toBeGreaterThanOrEqual(0.8 * atLeast)
   })
 
-  it('does not wait for its turn when its client has hung up', async () => {
+  it('does not wait for its turn after its client disconnected', async () => {
     const client = new AbortController()
     const { open, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'hang' }))
@@ -369,7 +369,7 @@ describe('rejected credentials', () => {
     })
   })
 
-  it('stop a list that would go on elsewhere', async () => {
+  it('stop a list that would continue on another node', async () => {
     const { storage, has, sandbox, user } = await openRig()
     has(numbered(30))
     sandbox.switches.listCap = 10

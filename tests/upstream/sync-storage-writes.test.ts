@@ -91,7 +91,7 @@ describe('write', () => {
     expect(stored()).toEqual({ a: 'new', b: 'old', 'c,d': 'old' })
   })
 
-  it('waits for the next step of the clock where it knows that this one is taken', async () => {
+  it('waits for the next step of the clock if this one is used up', async () => {
     const { storage, open, before, pauses, proxy } = await start()
 
     const first = timestampOf(await storage.write('tabs', [{ id: 'a' }], before))
@@ -106,7 +106,7 @@ describe('write', () => {
     expect(proxy.requests.map(({ method }) => method)).toEqual(['POST', 'DELETE', 'GET', 'POST'])
   })
 
-  it('waits for the next step of the clock after a collection was made to exist', async () => {
+  it('waits for the next step of the clock after creating a collection', async () => {
     const { storage, pauses, proxy } = await start()
 
     const made = timestampOf(await storage.remove('forms', ['none'], zeroTimestamp))
@@ -174,7 +174,7 @@ describe('write', () => {
     expect(proxy.requests).toHaveLength(1)
   })
 
-  it('goes on when the client hangs up', async () => {
+  it('continues when the client disconnects', async () => {
     const { open, before, proxy } = await start()
     const client = new AbortController()
     const storage = await open({ client })
@@ -186,7 +186,7 @@ describe('write', () => {
     expect(timestampOf(await storage.write('tabs', [{ id: 'a' }], before))).toBeGreaterThan(before)
   })
 
-  it('is not begun after the deadline, but finished beyond the point of no return', async () => {
+  it('is not started after the deadline, but completed once it has begun', async () => {
     const { open, before, proxy, clock } = await start()
     const storage = await open({ deadlineAtMs: clock.nowMs - 1 })
 
@@ -226,7 +226,7 @@ describe('stage and commitStaged', () => {
     expect(stored()).toMatchObject({ a: 'new' })
   })
 
-  it('do nothing when the collection has moved', async () => {
+  it('do nothing if the collection has changed', async () => {
     const { storage, sandbox, user, before, later, stored } = await start()
     const batch = batchOf(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, null))
     sandbox.write(user, 'tabs', [{ id: 'b', payload: 'theirs' }])
@@ -316,7 +316,7 @@ describe('remove', () => {
     expect(Object.keys(stored())).toHaveLength(3)
   })
 
-  it('does nothing when the collection, or a record with a comma, has moved', async () => {
+  it('does nothing if the collection, or a record with a comma, has changed', async () => {
     const { storage, sandbox, user, before, later, stored } = await start()
     sandbox.write(user, 'tabs', [{ id: 'c,d', payload: 'theirs' }])
     later()
@@ -352,7 +352,7 @@ describe('rejected credentials of a write', () => {
     expect(proxy.requests).toHaveLength(2)
   })
 
-  it.each(writes)('certainly leave nothing behind when no others can be had: %s', async (_, write) => {
+  it.each(writes)('certainly have no effect if no new ones can be fetched: %s', async (_, write) => {
     const { open, before, proxy } = await start()
     const storage = await open({
       renew: () => Promise.reject(new UpstreamError('timeout', 'too slow', { retryAfterSeconds: 7 })),
