@@ -10,10 +10,10 @@ SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)
 
 .PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build site pictures bench client python-client deb dist clean
 
-help: ## this list
+help: ## shows this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-run: build ## a storage with sample data, and the bridge over it
+run: build ## starts a storage with sample data, and a bridge to it
 	@dist/sync-bridge sandbox
 
 test: build ## every test, against real servers and the executable
@@ -28,7 +28,7 @@ test-fast: node_modules ## the tests that take less than half a minute
 test-tools: ## installs the programs that tests start, from Debian's packages
 	@bash tests/tools.sh install
 
-test-systemd: build ## operates the Debian package under a real systemd; for root
+test-systemd: build ## runs the Debian package under a real systemd; for root
 	@BUN="$(BUN)" bash tests/operate/real-systemd.sh
 
 check: node_modules ## types, lint, format
@@ -75,7 +75,7 @@ site: ## the guides as a static site with a front page, in dist/site/
 pictures: site ## docs/images/, after a change of the explorer
 	@cp dist/site/images/explorer.png docs/images/
 
-bench: build ## performance beside its peers, into bench/RESULTS.md; FULL=1 asks a million requests
+bench: build ## compares performance with peers, into bench/RESULTS.md; FULL=1 sends a million requests
 	@FULL=$(FULL) $(BUN) bench/run.ts dist/sync-bridge
 
 deb: node_modules ## the Debian package for this machine, in dist/

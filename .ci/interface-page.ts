@@ -36,8 +36,8 @@ export interface Page {
 
 const ofInterface = `# What 1.x keeps
 
-Every name that settings files, scripts, alerts and clients can depend on. Within 1.x none of them is removed or renamed, and none
-gets another meaning. New ones may come with any release; ignore what you don't know. [promises.md](promises.md) says how the bridge
+Every name that settings files, scripts, alerts and clients can depend on. Within 1.x, none is removed or renamed, or changes its
+meaning. Any release may add new ones; ignore unknown ones. [promises.md](promises.md) says how the bridge
 behaves, and [Log events and metrics](log-events-and-metrics.md) lists names that 1.x keeps, too. Everything else may change: texts for
 people, fields of log lines, the order of lists, the layout of pages.
 
@@ -46,8 +46,8 @@ Made from the code by \`make promises\`.
 
 const ofEvents = `# Log events and metrics
 
-What a bridge reports while it runs, by name. Alerts and searches can rely on these names: 1.x keeps them all. New ones may come with any
-release. [Run a bridge](run.md#monitor) shows how to read the log, and what to do about each alert.
+What a bridge reports while it runs, by name. Alerts and searches can rely on these names: 1.x keeps them all. Any release may add new
+ones. [Run a bridge](run.md#monitor) shows how to read the log, and what to do about each alert.
 
 Made from the code by \`make promises\`.
 `
@@ -98,9 +98,9 @@ function nameSections(): Section[] {
       ].map((name): Entry => [name, '']),
     },
     {
-      title: 'Settings that are gone',
-      kind: 'setting that is gone',
-      note: 'A start ignores them with a warning, for all of 1.x.',
+      title: 'Removed settings',
+      kind: 'removed setting',
+      note: 'Ignored with a warning, in all of 1.x.',
       entries: Array.from(removedSettings, (name): Entry => [name, '']),
     },
     { title: 'Commands', kind: 'command', entries: commandEntries() },
@@ -273,7 +273,7 @@ function fileEntries(): Entry[] {
   const credentials = Array.from(unit.matchAll(/^LoadCredential=\w+:(\S+)$/gm), ([, path]) => path!)
   return [
     [defaultSettingsFile, 'the settings of the service'],
-    ...credentials.map((path): Entry => [path, 'the secret that seals what is in the cache']),
+    ...credentials.map((path): Entry => [path, 'the secret that encrypts the cache']),
     [
       accountPath(new Map(), { environment: { HOME: '~' } }),
       'your account; `$XDG_CONFIG_HOME` replaces `~/.config`',

@@ -72,7 +72,7 @@ export class CollectionReader {
     await this.read()
   }
 
-  /** Records that only this transaction has changed the collection since it was read. */
+  /** Notes that only this transaction has changed the collection since it was read. */
   recordOwnChange(timestamp: Timestamp): void {
     this.context.otherWriters.recordOwnChange(this.#name, timestamp)
   }

@@ -32,7 +32,7 @@ export class OtherWriters {
     return this.now() < settledAtMs
   }
 
-  /** Records that only this process has changed the collection since the last snapshot. */
+  /** Notes that only this process has changed the collection since the last snapshot. */
   recordOwnChange(collection: string, timestamp: Timestamp): void {
     const known = this.#seen.get(collection)
     if (known) this.#seen.set(collection, { ...known, timestamp })

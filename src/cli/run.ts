@@ -30,7 +30,7 @@ import type { RereadSettings } from './reload.ts'
 
 /**
  * The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit
- * code: 0 success, 1 failure, 2 wrong arguments or bad settings, 3 done in part.
+ * code: 0 success, 1 failure, 2 usage error or bad settings, 3 partial success.
  */
 export async function run(
   args: string[],
@@ -118,7 +118,7 @@ async function print(host: Host, text: string): Promise<number> {
   const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)
   const code = error?.code
   if (!error || code === 'EPIPE') return 0
-  host.stderr.write(`${name}: cannot write to the standard output: ${String(code ?? error.message)}\n`)
+  host.stderr.write(`${name}: cannot write to standard output: ${String(code ?? error.message)}\n`)
   return 1
 }
 

@@ -62,17 +62,17 @@ export function checkAccount(given: Partial<Account>): Account {
   const keyId = value('keyId')
   if (!/^\d+-[\w-]{22}={0,2}$/.test(keyId)) {
     const shape = 'a number, a hyphen and 22 characters, like 1700000000000-AbCdEfGhIjKlMnOpQrStUv'
-    throw wrong('keyId', `The key id is ${shape}.`)
+    throw wrong('keyId', `The key id must be ${shape}.`)
   }
   const bucket = bucketOf(keyId)
   const givenBucket = value('bucket').toLowerCase()
   if (givenBucket !== '' && givenBucket !== bucket) {
-    const advice = 'Leave this field empty if the key id is right: the bucket follows from it.'
+    const advice = 'Leave it empty if the key id is right: the bucket follows from it.'
     throw wrong('bucket', `This bucket belongs to another account than the key id. ${advice}`)
   }
   const bridgeUrl = value('bridgeUrl')
   if (bridgeUrl !== '' && !isHttp(bridgeUrl))
-    throw wrong('bridgeUrl', `The address of the bridge begins with https:// or http://: ${bridgeUrl}`)
+    throw wrong('bridgeUrl', `The address of the bridge must begin with https:// or http://: ${bridgeUrl}`)
   return {
     bridgeUrl,
     token,
@@ -106,14 +106,14 @@ function readToken(text: string): string {
   const [strange] = /[^!-~]/u.exec(token) ?? []
   if (strange === undefined) return token
   const what = /\s/.test(strange) ? 'a space' : `“${strange}”`
-  throw wrong('token', `There is ${what} in this access token, which no token has: copy it again.`)
+  throw wrong('token', `This access token contains ${what}, which is invalid: copy it again.`)
 }
 
 function readKey(text: string): string {
   if (/^[0-9a-f]{128}$/i.test(text)) return text
   if (/^[\w+/-]{86}={0,2}$/.test(text)) return hexOfBase64(text.replaceAll('=', ''))
   const forms = '128 hexadecimal digits, or 86 characters of base64url'
-  throw wrong('syncKey', `The sync key is 64 bytes: ${forms}.`)
+  throw wrong('syncKey', `The sync key must be ${forms}.`)
 }
 
 /** Removes surrounding quotes, which are often copied along. */

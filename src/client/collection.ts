@@ -142,7 +142,7 @@ function parseMeta({ id, payload = '' }: StoredRecord): ClearRecord {
   try {
     return { id, ...JSON.parse(payload) }
   } catch {
-    throw new UnreadableRecord(id, 'It is no JSON')
+    throw new UnreadableRecord(id, 'It is not JSON')
   }
 }
 

@@ -47,7 +47,7 @@ export class UnreadableRecord extends Error {
 
 /** Imports a sync key: 128 hexadecimal digits, encryption key first. Throws if it is invalid. */
 export function keyPairFromHex(hex: string): Promise<KeyPair> {
-  if (!/^[0-9a-f]{128}$/i.test(hex)) throw new Error('The sync key has to be 128 hexadecimal digits')
+  if (!/^[0-9a-f]{128}$/i.test(hex)) throw new Error('The sync key must be 128 hexadecimal digits')
   const bytes = fromHex(hex)
   return importKeyPair(bytes.subarray(0, 32), bytes.subarray(32, 64))
 }
@@ -62,7 +62,7 @@ export async function collectionKeys(
 ): Promise<(collection: string) => Promise<KeyPair>> {
   const { default: common, collections } = await decryptRecord(syncKeyPair, keysRecord)
   if (!isKeyTexts(common))
-    throw new Error('Cannot use "keys": it holds no keys. Has a Firefox of this account synced yet?')
+    throw new Error('Cannot use "keys": it contains no keys. Has a Firefox of this account synced yet?')
   const own = typeof collections === 'object' && collections !== null ? Object.entries(collections) : []
   // A Map, because a collection may be called "constructor", like a property of every object.
   const pairs = new Map(own.filter((entry): entry is [string, [string, string]] => isKeyTexts(entry[1])))
@@ -95,7 +95,7 @@ export async function decryptRecord(
     throw new UnreadableRecord(record.id, notEncrypted)
   }
   if (clear === null)
-    throw new UnreadableRecord(record.id, 'It was encrypted with another key, or changed since')
+    throw new UnreadableRecord(record.id, 'It was encrypted with another key, or tampered with')
   try {
     return asRecord(record.id, JSON.parse(clear))
   } catch (error) {
@@ -115,7 +115,7 @@ async function open({ encryption, authentication }: KeyPair, payload: Payload): 
 
 function asRecord(id: string, content: unknown): ClearRecord {
   if (typeof content !== 'object' || content === null)
-    throw new UnreadableRecord(id, 'Its content is no record')
+    throw new UnreadableRecord(id, 'Its content is not a record')
   if ((content as ClearRecord).id !== id) throw new UnreadableRecord(id, 'Its content belongs to another id')
   return content as ClearRecord
 }
@@ -136,7 +136,7 @@ export async function encryptRecord(
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
-const notEncrypted = 'It is not encrypted the way Firefox does it'
+const notEncrypted = 'It is not encrypted like Firefox does it'
 
 function readPayload({ id, payload = '' }: EncryptedRecord): Payload {
   try {

@@ -118,7 +118,7 @@ export class Requests {
     } catch (error) {
       signal?.throwIfAborted()
       if (body) throw unknownOutcome(error)
-      throw new ClientError(`The bridge does not answer at ${bridgeUrl}. Is it still running?`, {
+      throw new ClientError(`No response from the bridge at ${bridgeUrl}. Is it running?`, {
         cause: error,
       })
     }
@@ -146,7 +146,7 @@ async function read(answer: Response, { method, body: sent }: RequestOptions): P
   if (answer.ok && sent) throw unknownOutcome()
   if (answer.ok) throw brokenOff()
   const message =
-    body?.message ?? `The bridge answers ${status}${body ? '.' : ' and no JSON: is this its address?'}`
+    body?.message ?? `The bridge returned ${status}${body ? '.' : ' without JSON: is this its address?'}`
   const seconds = Number(headers.get('Retry-After'))
   throw new ClientError(seconds > 0 ? `${message} (in ${seconds} s)` : message, {
     status,
@@ -157,11 +157,11 @@ async function read(answer: Response, { method, body: sent }: RequestOptions): P
 }
 
 function brokenOff(cause?: unknown): ClientError {
-  return new ClientError('The answer broke off: the storage failed, or the connection.', { cause })
+  return new ClientError('The response was cut off: the storage or the connection failed.', { cause })
 }
 
 function unknownOutcome(cause?: unknown): ClientError {
-  const message = 'No answer came: this may have been written, or not. Look before you repeat it.'
+  const message = 'No response: the write may have been applied. Check before you repeat it.'
   return new ClientError(message, { cause })
 }
 

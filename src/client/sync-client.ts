@@ -117,7 +117,7 @@ export class SyncClient {
     const path = this.#path('/collections/crypto/records/keys')
     const { body } = await this.requests.ask(path).catch((error: unknown) => {
       if (!(error instanceof ClientError) || error.status !== 404) throw error
-      throw new ClientError('This account has no keys in its storage: has a Firefox of it synced yet?', {
+      throw new ClientError('This account has no keys yet: has any Firefox synced to it?', {
         status: 404,
       })
     })
@@ -125,7 +125,7 @@ export class SyncClient {
       const isOther = error instanceof Error && error.name === 'UnreadableRecord'
       if (!isOther) throw new ClientError((error as Error).message, { field: 'syncKey' })
       throw new ClientError(
-        'This sync key does not open the account: it belongs to another one, or is an old one.',
+        'This sync key does not decrypt the account: it is an old one, or that of another account.',
         {
           field: 'syncKey',
         },

@@ -31,7 +31,7 @@ export async function renewToken(account: Account, fetch: Fetch): Promise<string
 export async function revokeRefreshToken(account: Account, fetch: Fetch): Promise<void> {
   const { refreshToken, clientId, tokenEndpoint } = account
   const url = tokenEndpoint.replace(/\/token$/, '/destroy')
-  const failure = 'Cannot end the refresh token'
+  const failure = 'Cannot revoke the refresh token'
   const { answer, body } = await post(fetch, url, { client_id: clientId, token: refreshToken }, failure)
   const isUnknown =
     (answer.status === 400 || answer.status === 401) && [108, 110].includes(Number(body?.errno))
@@ -54,7 +54,7 @@ async function post(
     redirect: 'error',
   }).catch((error: unknown) => {
     const origin = URL.canParse(url) ? new URL(url).origin : 'the address of the account server'
-    throw new ClientError(`${failure}: nobody answers at ${origin}`, { cause: error })
+    throw new ClientError(`${failure}: no response from ${origin}`, { cause: error })
   })
   return { answer, body: await answer.json().catch(() => null) }
 }
@@ -64,10 +64,10 @@ function refused(failure: string, { status }: Response, body: Body): ClientError
   if (status === 406 && body === null) {
     const advice = `Try again later or from another network, or ${newValues}`
     return new ClientError(
-      `${failure}: the account server accepts only browsers from here (406). ${advice}`,
+      `${failure}: the account server requires a check that only browsers pass (406). ${advice}`,
       { status },
     )
   }
   const message = typeof body?.message === 'string' ? ` ${body.message}` : ''
-  return new ClientError(`${failure}: the account server answers ${status}${message}`, { status })
+  return new ClientError(`${failure}: the account server returned ${status}${message}`, { status })
 }

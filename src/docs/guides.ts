@@ -1,14 +1,14 @@
-/** The guides as pages: Markdown drawn as HTML, whose links lead to one another. */
+/** Renders the Markdown guides as HTML pages that link to each other. */
 import { basename } from 'node:path'
 import { readDocuments } from './documents.ts' with { type: 'macro' }
 import { fileReply, type PageFile } from './page-files.ts'
 import type { SearchSection } from './guides-search.ts'
 import imagePath from '../../docs/images/explorer.png' with { type: 'file' }
 
-// By their paths in the repository, where they link to one another.
+// By path in the repository, which their links use.
 const documents: Record<string, string> = readDocuments()
 
-/** What a document is called in its address: "run" for docs/run.md, "examples/nginx.conf" for what is no Markdown. */
+/** The name of a document in its URL: "run" for docs/run.md, "examples/nginx.conf" for other files. */
 function nameOf(path: string): string {
   const isGuide = path.endsWith('.md')
   return isGuide ? basename(path, '.md').toLowerCase() : path.replace(/^docs\//, '')
@@ -16,7 +16,7 @@ function nameOf(path: string): string {
 
 const paths = new Map(Object.keys(documents).map((path) => [nameOf(path), path]))
 
-/** The pages by what readers want to do. The title of a page is its first heading. */
+/** The pages by purpose. The title of a page is its first heading. */
 const groups = [
   { title: 'Learn', names: ['get-started'] },
   {
@@ -31,29 +31,29 @@ const groups = [
   names: names.filter((name) => name === 'examples' || paths.has(name)),
 }))
 
-/** All pages in the order to read them. */
+/** All pages in reading order. */
 function readingOrder({ isStatic }: Site): string[] {
   const names = groups.flatMap((group) => group.names)
   return isStatic ? ['readme', ...names.filter((name) => name !== 'readme')] : names
 }
 
-/** Where the pages are shown. */
+/** Where the pages are published. */
 export interface Site {
   title: string
   hasExplorer: boolean
-  /** Whether the pages are files of one folder, without a bridge: then addresses have endings, and the README is the front page. */
+  /** Whether the pages are static files, without a bridge: URLs then have file endings, and the README is the front page. */
   isStatic?: boolean
-  /** The address of the repository, to link to. */
+  /** The repository's URL, for links. */
   source?: string
 }
 
-/** The names of all pages and documents by their addresses; pictures are not among them. */
+/** The names of all pages and documents by URL, without images. */
 export function guideNames(site: Site): Map<string, string> {
   const names = [...paths.keys(), 'examples', 'search.js']
   return new Map(names.map((name) => [addressOf(name, site), name]))
 }
 
-/** The page of a guide, or another document, by its name. Resolves to null where there is none. */
+/** Serves a guide, or another document, by name. Resolves to null for an unknown name. */
 export async function guideFile(name: string, site: Site): Promise<PageFile | null> {
   if (name === 'images/explorer.png') return fileReply('png', await Bun.file(imagePath).bytes())
   if (name === 'search.js') return fileReply('js', searchIndex(site))
@@ -65,11 +65,11 @@ export async function guideFile(name: string, site: Site): Promise<PageFile | nu
   return fileReply('html', layOut(name, draw(text, path, site), site))
 }
 
-/** The address of a document, as seen from the page of a guide. */
+/** The URL of a document, relative to the page of a guide. */
 function addressOf(name: string, { isStatic }: Site): string {
   if (!isStatic || name === 'search.js' || name.startsWith('images/')) return name
   if (name === 'readme') return 'index.html'
-  // A server of files goes by the ending, and an example is text to read, whatever it is an example of.
+  // File servers choose the media type by the ending, and all examples must be shown as text.
   return name === 'examples' || paths.get(name)?.endsWith('.md') ? `${name}.html` : `${name}.txt`
 }
 
@@ -78,9 +78,9 @@ function titleOf(name: string): string {
   return /^# (.*)$/m.exec(documents[paths.get(name)!]!)?.[1] ?? name
 }
 
-/** What a page is for: the first sentence below its title. */
+/** The first sentence below the title, which says what the page is for. */
 function purposeOf(name: string): string {
-  if (name === 'examples') return 'Files to take: clients, proxies, containers, alerts.'
+  if (name === 'examples') return 'Files to copy: clients, proxies, containers, alerts.'
   const [, paragraph = ''] = /^# .*\n\n([^]*?)\n\n/m.exec(documents[paths.get(name)!]!) ?? []
   const html = Bun.markdown
     .html(paragraph)
@@ -93,7 +93,7 @@ function draw(text: string, path: string, site: Site): string {
   return (
     Bun.markdown
       .html(text, { headings: true })
-      // What is wide scrolls by itself, with the keyboard too.
+      // Makes wide parts scrollable, by keyboard too.
       .replaceAll('<pre>', '<pre tabindex="0">')
       .replaceAll('<table>', '<div class="wide" tabindex="0"><table>')
       .replaceAll('</table>', '</table></div>')
@@ -105,7 +105,7 @@ function draw(text: string, path: string, site: Site): string {
   )
 }
 
-/** The address that a link of a document leads to. */
+/** The URL for a link in a document. */
 function linkFrom(path: string, target: string, site: Site): string {
   const { pathname, hash } = new URL(target, `file:///${path}`)
   return addressOf(nameOf(pathname.slice(1)), site) + hash
@@ -119,7 +119,7 @@ function listExamples(site: Site): string {
 
 const searchIndexes = new WeakMap<Site, string>()
 
-/** A script, because pages that are opened as files can load nothing else. */
+/** A script, because pages opened as files can't load anything else. */
 function searchIndex(site: Site): string {
   const made =
     searchIndexes.get(site) ?? `globalThis.searchSections = ${JSON.stringify(searchSections(site))}`
@@ -143,7 +143,7 @@ function searchSections(site: Site): SearchSection[] {
 
 const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" }
 
-/** The text of markup. */
+/** The text content of HTML. */
 function plain(html: string): string {
   return html
     .replaceAll(/<[^<>]*>/g, ' ')
@@ -152,7 +152,7 @@ function plain(html: string): string {
     .trim()
 }
 
-/** Where a browser finds everything: the pages that are on, and the guides. */
+/** The start page for browsers: the enabled pages, and the guides. */
 export function frontPage(site: Site): PageFile {
   const card = (address: string, name: string, text: string) =>
     `<li><a href="${address}"><strong>${name}</strong><span>${text}</span></a></li>`
@@ -170,7 +170,7 @@ ${groups.map(({ title: group, names }) => `<h2>${group}</h2>${cards(names.map(ca
   return fileReply('html', frame({ title, up: '', guides: 'guides/', links: headerLinks('', site), body }))
 }
 
-/** A page with links to all others, to its neighbours, and to its own sections. */
+/** A page with links to all others, to its neighbours, and to its sections. */
 function layOut(name: string, html: string, site: Site): string {
   const sections = [...html.matchAll(/<h2 id="([^"]*)"><a [^>]*>(.*?)<\/a><\/h2>/g)]
   const contents = sections.map(([, id, text]) => `<li><a href="#${id}">${text}</a></li>`).join('')
@@ -212,9 +212,9 @@ function link(address: string, html: string, isCurrent = false): string {
 
 interface Frame {
   title: string
-  /** From the page to the folder of the files. */
+  /** The relative path from the page to the folder of the files. */
   up: string
-  /** From the page to the folder of the guides. */
+  /** The relative path from the page to the folder of the guides. */
   guides: string
   links: string
   body: string
@@ -222,7 +222,7 @@ interface Frame {
   pages?: string
 }
 
-// The list stands behind the text, so that readers of a small screen, or by ear, meet the text first. The search needs its script.
+// The list comes after the text, so that small screens and screen readers get the text first. The search needs its script.
 function frame({ title, up, guides, links, body, pages = '' }: Frame): string {
   return `<!doctype html>
 <html lang="en">

@@ -92,7 +92,7 @@ function fit(method: string, operation: Operation): void {
   let enabled = `**Enabled here** in ${collections.map((name) => `\`${name}\``).join(', ')}.`
   if (collections.length === 0) {
     operation.summary += ' (not enabled here)'
-    enabled = '**Not enabled here**: the operator has opened no collection to it.'
+    enabled = '**Not enabled here**: the operator has enabled it for no collection.'
   }
   operation.description = `${enabled}\n\n${operation.description ?? ''}`
 }
@@ -118,7 +118,7 @@ function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identi
       ui.preauthorizeApiKey('bearer', BEARER_TOKEN)
       ui.preauthorizeApiKey('keyId', KEY_ID)
       document.getElementById('state')!.textContent =
-        'Every request below is filled in and authorised. The browser keeps token and key id with this tab.'
+        'Every request below is filled in and authorized. The browser keeps the token and the key id for this tab.'
     },
   })
 }

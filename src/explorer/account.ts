@@ -44,7 +44,7 @@ function advise(error: unknown): never {
 }
 
 const insecure =
-  'Browsers decrypt only in pages that come over https, or from 127.0.0.1 or localhost: open this page by such an address.'
+  'Browsers decrypt only on pages from https, 127.0.0.1 or localhost: open this page at such an address.'
 const newToken =
-  'A token ends after some hours at most, and belongs to one account, as the key id does. Get a new one the way you got ' +
+  'A token expires within hours, and belongs to one account, like the key id. Get a new one the way you got ' +
   'this, and paste it here.'

@@ -63,7 +63,7 @@ export function drawContent(
     if (holdings.isReading(view.collections)) return [nothing('Reading and decrypting …')]
     // Only a collection that was read can be called empty.
     if (holdings.failureOf(view.collections) !== null) return []
-    return [nothing(typed === '' ? view.empty : `Nothing in ${view.title} has “${typed}” in it.`)]
+    return [nothing(typed === '' ? view.empty : `No match for “${typed}” in ${view.title}.`)]
   }
   return [...own(), ...(typed === '' ? [] : othersOf(contents, current).map(drawElsewhere))]
 }

@@ -77,6 +77,6 @@ export async function copy(text: string): Promise<void> {
     await navigator.clipboard.writeText(text)
     say('Copied')
   } catch {
-    say('This browser does not let the page copy')
+    say('This browser does not allow copying')
   }
 }

@@ -65,7 +65,7 @@ export class Holdings {
       await Promise.all(Array.from({ length: readsAtOnce }, readSome))
     } catch (error) {
       this.stop()
-      for (const name of this.#reading) this.#failures.set(name, 'The reading stopped before its end.')
+      for (const name of this.#reading) this.#failures.set(name, 'Reading was stopped.')
       this.#reading.clear()
       throw error
     }

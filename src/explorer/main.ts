@@ -63,7 +63,7 @@ function open(values: Partial<Credentials>, isKeyKept: boolean): void {
   tick(isKeyKept)
   byId('welcome-back').hidden = !values.token || !values.keyId || Boolean(values.syncKey)
   if (!values.token || !values.keyId || !values.syncKey) return showConnect(null)
-  byId('content').replaceChildren(nothing('Asking the bridge …'))
+  byId('content').replaceChildren(nothing('Connecting to the bridge …'))
   show('explorer')
   void connect()
 }

@@ -121,8 +121,8 @@ export function otherView(collection: string): View {
 /** The view of all records that can't be decrypted. */
 export function unreadableView(records: SyncRecord[]): View {
   const note =
-    'Records that this key does not open exist in most accounts: what an old key encrypted, or a program that is ' +
-    'not Firefox. Firefox skips them, and so does this page. “Everything as JSON” names them.'
+    'Most accounts have some records that this key can’t decrypt: encrypted with an old key, or by a program that is ' +
+    'not Firefox. Firefox skips them, and so does this page. “Everything as JSON” lists them.'
   return {
     id: 'unreadable',
     title: 'Unreadable',

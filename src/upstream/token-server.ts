@@ -107,7 +107,7 @@ export class TokenServer {
 }
 
 const maxPauseMs = 300_000
-/** A pause applies to all identities after this many in a row were told to wait. */
+/** A pause applies to all identities after this many in a row got one. */
 const identitiesForAll = 10
 
 /**
@@ -218,7 +218,7 @@ function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError |
   const { status, headers } = answer
   const retryAfterSeconds = readRetryAfter(headers, nowMs)
   if (status >= 500 || status === 429) {
-    const message = `Cannot get credentials: the token server answered ${status}`
+    const message = `Cannot get credentials: the token server returned ${status}`
     return new UpstreamError('refused', message, { status, retryAfterSeconds, applied: 'no' })
   }
   const body = jsonOf(answer)
@@ -232,7 +232,7 @@ function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError |
 }
 
 function wrongAddress(status: number): string {
-  return `Cannot get credentials: the token server answered ${status}: check token_server_url`
+  return `Cannot get credentials: the token server returned ${status}: check token_server_url`
 }
 
 function refusedIdentity(reason: unknown): ServiceError {

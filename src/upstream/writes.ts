@@ -61,7 +61,7 @@ export class StorageWrites extends StorageCalls {
       const answer = await this.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
       if (answer.status === 412) {
         if (answer.mayBeRepeated !== true) return { outcome: 'moved' }
-        const message = 'Cannot tell whether the deletion was applied: the collection has changed'
+        const message = 'Unknown whether the deletion was applied: the collection has changed'
         throw new UpstreamError('connection-lost', message, { status: 412, applied: 'unknown' })
       }
       timestamp = readTimestamp(answer) ?? timestamp

@@ -39,7 +39,7 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
   })
 
   if (mode === 'spanner') return
-  it('removes nothing of others when it is repeated, because nobody knows whether it was carried out', async () => {
+  it('removes nothing of others when it is repeated after an unknown result', async () => {
     const user = bridge.sandbox.addUser('repeated')
     await bridge.ask('', { as: user })
     bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'old' }])
@@ -68,7 +68,7 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
     expect(Object.fromEntries(stored)).toEqual({ a: 'theirs', b: 'new' })
   })
 
-  it('leaves what somebody else has written there, whatever the call to show it meets', async () => {
+  it('keeps what another client has written there, whatever happens to the revealing call', async () => {
     const user = bridge.sandbox.addUser('spared')
     await bridge.ask('', { as: user })
     bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'old' }])

@@ -17,7 +17,7 @@ describe('GET /__api__', () => {
     expect(problems).toEqual([])
   })
 
-  it('would be found out with a member of another dialect, or without one that it needs', async () => {
+  it('would be detected with a foreign member, or without a required one', async () => {
     const strange = { ...document, webhooks: {} }
     const { info: _, ...nameless } = document as ApiDocument & { info: object }
 

@@ -28,7 +28,7 @@ describe('lastModifiedOf', () => {
     expect(lastModifiedOf(new Headers({ 'X-Last-Modified': '0' }))).toBe(timestamp(0))
   })
 
-  it.each(['', '-1.00', '1e9', 'NaN', '1.234', '1,00', '1.00, 2.00', '0x10'])('refuses "%s"', (text) => {
+  it.each(['', '-1.00', '1e9', 'NaN', '1.234', '1,00', '1.00, 2.00', '0x10'])('rejects "%s"', (text) => {
     const headers = new Headers({ 'X-Last-Modified': text })
 
     expect(() => lastModifiedOf(headers)).toThrow('X-Last-Modified is missing or invalid')
@@ -36,7 +36,7 @@ describe('lastModifiedOf', () => {
 })
 
 describe('recordCountOf and nextOffsetOf', () => {
-  it('read what an answer tells of itself', () => {
+  it('read the headers of a response', () => {
     const headers = new Headers({ 'X-Weave-Records': '12', 'X-Weave-Next-Offset': 'a:1' })
 
     expect(recordCountOf(headers)).toBe(12)

@@ -55,7 +55,7 @@ describe('list', () => {
     })
   })
 
-  it('tells the number of a long list before it has been read', async () => {
+  it('knows the length of a long list before reading it', async () => {
     const { storage, sandbox, user } = await openRig()
     sandbox.seed(user, 'history', 3000)
 
@@ -247,7 +247,7 @@ describe('a read that fails', () => {
     expect(held).toBeGreaterThanOrEqual(0.8 * atLeast)
   })
 
-  it('does not wait for its turn when its client has hung up', async () => {
+  it('does not wait for its turn after its client disconnected', async () => {
     const client = new AbortController()
     const { open, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'hang' }))
@@ -357,8 +357,8 @@ describe('a read that fails', () => {
   })
 })
 
-describe('refused credentials', () => {
-  it('refuse a snapshot of where the user has moved, on which a write would be judged', async () => {
+describe('rejected credentials', () => {
+  it('reject a snapshot of where the user has moved, on which a write would be judged', async () => {
     const { storage, has, sandbox, user } = await openRig()
     has(numbered(3))
     sandbox.reassign(user)
@@ -369,7 +369,7 @@ describe('refused credentials', () => {
     })
   })
 
-  it('stop a list that would go on elsewhere', async () => {
+  it('stop a list that would continue on another node', async () => {
     const { storage, has, sandbox, user } = await openRig()
     has(numbered(30))
     sandbox.switches.listCap = 10

@@ -56,7 +56,7 @@ describe('exchange', () => {
     expect(proxy.requests[0]!.target).toBe('/tokens/1.0/sync/1.5')
   })
 
-  it('tells an assertion and the client state, and nothing else', async () => {
+  it('sends the assertion and the client state, and nothing else', async () => {
     const { proxy, tokenServer, identity } = await start()
 
     await tokenServer.exchange(identity)
@@ -72,7 +72,7 @@ describe('exchange', () => {
     })
   })
 
-  it('tells an access token and its key id', async () => {
+  it('sends the access token and its key id', async () => {
     const { proxy, tokenServer, user } = await start()
     const { clientState, keyId } = user
 
@@ -112,7 +112,7 @@ describe('exchange', () => {
     expect((failure as Error).cause).toBeUndefined()
   })
 
-  it('tells that a scheme is not supported', async () => {
+  it('says that the scheme is not supported', async () => {
     const { tokenServer, identity, sandbox } = await start()
     sandbox.switches.identityKinds = ['bearer']
 
@@ -121,7 +121,7 @@ describe('exchange', () => {
     expect(failure).toMatchObject({ status: 401, message: expect.stringContaining('does not support') })
   })
 
-  it('makes it known when only the clock stands against an assertion', async () => {
+  it('says so if an assertion fails only because of the clock', async () => {
     const { tokenServer, identity, user } = await start()
     const assertion = user.assertion({ expiresInSeconds: -10 })
 
@@ -131,7 +131,7 @@ describe('exchange', () => {
     expect((failure as Error).message).toContain('expired')
   })
 
-  it('tells that new users are not admitted', async () => {
+  it('says that new users are not accepted', async () => {
     const { tokenServer, identity } = await start({ newUsers: false, user: { registered: false } })
 
     const failure = await failureOf(tokenServer.exchange(identity))
@@ -220,7 +220,7 @@ describe('exchange', () => {
   const cases = Object.entries(unusable).flatMap(([name, values]) =>
     values.map((value): [string, unknown] => [name, value]),
   )
-  it.each(cases)('does not take an answer whose %s is %j', async (name, value) => {
+  it.each(cases)('rejects a response whose %s is %j', async (name, value) => {
     const { proxy, tokenServer, identity, user } = await start()
     const changed = typeof value === 'string' ? value.replace('UID', String(user.uid)) : value
     proxy.plan(() => ({
@@ -288,7 +288,7 @@ describe('a pause that the token server asks for', () => {
     expect(proxy.requests.length).toBe(before)
   })
 
-  it.each([429, 503])('counts for everybody when it is given to an accepted identity: %d', async (status) => {
+  it.each([429, 503])('applies to all users if an accepted identity gets it: %d', async (status) => {
     const { proxy, tokenServer, identity, clock } = await start()
     await tokenServer.exchange(identity)
     proxy.plan(() => ({ ...asked, status }))
@@ -305,7 +305,7 @@ describe('a pause that the token server asks for', () => {
     expect((await tokenServer.exchange(identity)).uid).toBeGreaterThan(0)
   })
 
-  it('counts for everybody once ten identities in a row have got it, and not with another answer between', async () => {
+  it('applies to all users once ten identities in a row got it, without another response in between', async () => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(() => asked)
     for (let name = 0; name < 9; name += 1) await failureOf(tokenServer.exchange(madeUp(name)))
@@ -343,7 +343,7 @@ describe('heartbeat', () => {
     expect(proxy.requests.map(({ target }) => target)).toEqual(['/__heartbeat__'])
   })
 
-  it('is false when it is not well, silent or gone', async () => {
+  it('is false if it is unhealthy, does not respond, or is down', async () => {
     const { sandbox, proxy, tokenServer } = await start()
 
     sandbox.switches.healthy = false
