@@ -147,7 +147,7 @@ describe('the site in Chromium', () => {
     const before = await terminal.innerText()
     await page.locator('#cast .ap-overlay-start').click()
     await terminal.getByText('38 written').waitFor({ state: 'detached' })
-    await terminal.getByText('Ctrl+D ends them.').waitFor()
+    await terminal.getByText('they are not shown').waitFor()
     const after = await terminal.innerText()
 
     expect(before).toContain('$ sync-bridge restore')
