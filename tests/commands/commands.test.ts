@@ -149,9 +149,12 @@ describe('connect', () => {
 
     const unreachable = await runWith(file, ['connect', '--token-server', 'http://127.0.0.1:1'], lines)
     const empty = await runWith(file, ['connect'], 'hello\n')
+    const elsewhere = await runWith(file, ['connect'], lines, { BRIDGE_URL: 'http://127.0.0.1:1' })
 
     expect(unreachable.errors).toContain('Token server: http://127.0.0.1:1')
     expect(empty.errors).toContain('No line has the form NAME=value')
+    expect(elsewhere.errors).toContain('Bridge: http://127.0.0.1:1, from BRIDGE_URL\n')
+    expect(unreachable.errors).not.toContain('Bridge:')
     expect([unreachable.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
   })
 
