@@ -23,7 +23,7 @@ export async function runUntilStopped(
     return 1
   }
   const onFailure = (reason: string) => log.debug('not notified', { reason })
-  const notifier = createNotifier(host.environment, () => service.isResponsive?.() ?? true, onFailure)
+  const notifier = createNotifier(host.environment, onFailure)
   const changes = createChanges(context, service, notifier)
 
   const { url, workers } = service

@@ -3,12 +3,11 @@ import { dlopen } from 'bun:ffi'
 export type Notifier = ReturnType<typeof createNotifier>
 
 /**
- * Notifies the service manager of the service's state if NOTIFY_SOCKET is set, and sends the watchdog messages that WATCHDOG_USEC requires
- * while `isResponsive`; see sd_notify(3). If that fails, `onFailure` gets the reason.
+ * Notifies the service manager of the service's state if NOTIFY_SOCKET is set, and sends the watchdog messages that WATCHDOG_USEC requires;
+ * see sd_notify(3). If that fails, `onFailure` gets the reason.
  */
 export function createNotifier(
   { NOTIFY_SOCKET: address, WATCHDOG_USEC: watchdogMicroseconds }: Record<string, string | undefined>,
-  isResponsive: () => boolean,
   onFailure: (reason: string) => void,
 ) {
   const open = address ? openSender(address, onFailure) : null
@@ -16,8 +15,7 @@ export function createNotifier(
   let isMain = true
   const send = (text: string) => void (isMain && open?.(text))
   const intervalMs = Number(watchdogMicroseconds) / 1000 / 2
-  const keepAlive = () => void (isResponsive() && send('WATCHDOG=1'))
-  if (open && intervalMs >= 1) setInterval(keepAlive, intervalMs).unref()
+  if (open && intervalMs >= 1) setInterval(() => send('WATCHDOG=1'), intervalMs).unref()
   return {
     ready: () => send('READY=1'),
     reloading: () => send('RELOADING=1'),

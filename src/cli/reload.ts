@@ -21,8 +21,6 @@ export interface ServiceContext {
 export interface RunningService extends Pick<Bridge, 'url' | 'port' | 'reload'> {
   /** The number of its processes, if there are several. */
   workers?: number
-  /** Whether all its processes respond; absent if it runs in this one. */
-  isResponsive?(): boolean
   /** The metrics of all its processes. */
   families(): MetricFamily[] | Promise<MetricFamily[]>
   /** Keeps serving for `delayMs` while clients are asked to close connections, then resolves once the requests in flight are answered. */

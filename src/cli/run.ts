@@ -5,6 +5,7 @@ import { check, probe } from './check.ts'
 import {
   commandHelp,
   commands,
+  dataCommandNames,
   generalHelp,
   readArguments,
   type CommandName,
@@ -92,7 +93,7 @@ export async function run(
 
 /** The commands for the owner of an account. */
 const dataCommands: Record<
-  DataCommand,
+  (typeof dataCommandNames)[number],
   (options: GivenOptions, words: string[], host: Host) => Promise<number>
 > = {
   connect: (options, _, host) => connect(options, host),
@@ -107,7 +108,7 @@ const dataCommands: Record<
 }
 
 /** The commands that make connections. */
-const connecting = new Set<string>(['serve', 'sandbox', 'check', 'healthcheck', ...Object.keys(dataCommands)])
+const connecting = new Set<string>(['serve', 'sandbox', 'check', 'healthcheck', ...dataCommandNames])
 
 function isCommand(word: string): word is CommandName {
   return Object.hasOwn(commands, word)
@@ -133,9 +134,6 @@ function describeUnknown(argument: string): string {
   const kind = argument.startsWith('-') ? 'option' : 'command'
   return `unknown ${kind} ${JSON.stringify(argument)}${meant ? `: did you mean ${meant}?` : ''}`
 }
-
-type DataCommand =
-  'connect' | 'disconnect' | 'ls' | 'export' | 'backup' | 'restore' | 'add' | 'watch' | 'open'
 
 export type Commands = typeof realCommands
 

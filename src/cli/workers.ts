@@ -6,10 +6,8 @@ import type { RunningService, ServiceContext } from './reload.ts'
 
 /** Extra time for workers after their requests have ended. */
 const patienceMs = 2000
-const firstPauseMs = 100
-const maxPauseMs = 5000
-/** A worker that ran this long did not fail at its start. */
-const soundLifeMs = 10_000
+/** Pause before a worker is replaced, which may fail at its start each time. */
+const restartPauseMs = 500
 const metricsTimeoutMs = 500
 /**
  * A worker is killed after this many unanswered pings. Counts pings and not seconds, because after a pause of the supervisor all workers
@@ -49,16 +47,12 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   let past: MetricFamily[] = []
 
   async function keep(place: Place): Promise<void> {
-    let pauseMs = firstPauseMs
     while (!signal.aborted) {
-      const startedAtMs = host.monotonicNow()
       const end = await runWorker(place)
       if (signal.aborted) return
       if (!isStarted && !place.hasListened && (end === 1 || end === 2)) return started.resolve(end)
-      if (host.monotonicNow() - startedAtMs >= soundLifeMs) pauseMs = firstPauseMs
-      log.error('worker lost', { code: end, pauseMs })
-      await pause(pauseMs)
-      pauseMs = Math.min(2 * pauseMs, maxPauseMs)
+      log.error('worker lost', { code: end })
+      await pause(restartPauseMs)
     }
   }
 
@@ -142,7 +136,6 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     port,
     workers,
     families,
-    isResponsive: () => places.every(({ unansweredPings }) => unansweredPings <= 2 * pingsPerTimeout),
     reload({ loggingLevel }) {
       log.level = loggingLevel
       broadcast({ kind: 'reload' })

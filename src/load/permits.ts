@@ -11,19 +11,14 @@ interface PoolOptions {
   permitsPerHost(host: string): number
 }
 
-/** A call that waits for a permit. */
-interface Waiter {
-  resolve(): void
-}
-
 /** The permits of one host, and the calls that wait for them. */
 interface Host {
   readonly name: string
   taken: number
   /** The permits of each user; only users with at least one. */
   users: Map<string, number>
-  /** Waiting calls by user, in the order of the users' turns. */
-  waiting: Map<string, Waiter[]>
+  /** What resolves waiting calls, by user in the order of the users' turns. */
+  waiting: Map<string, (() => void)[]>
 }
 
 /** The share of a host's permits reserved for users with few permits, so that users whose storage hangs can't block the others. */
@@ -31,18 +26,14 @@ const reservedShare = 0.25
 /** A user has few permits below this share: none over HTTP/1.1, up to three of 256. */
 const fewPermitsShare = 1 / 64
 
-/** Users move between nodes, so idle hosts are forgotten. */
-const maxIdleHosts = 1000
-
 /**
  * A semaphore with limits for each host and user. Users who wait for the same host take turns, so that one user's slow calls don't block
  * others.
  */
 export class PermitPool {
   #taken = 0
+  /** Hosts with permits or waiting calls; the others are forgotten, because users move between nodes. */
   readonly #hosts = new Map<string, Host>()
-  /** Hosts with waiting calls. */
-  readonly #waitedHosts = new Set<Host>()
 
   constructor(private readonly options: PoolOptions) {}
 
@@ -54,7 +45,7 @@ export class PermitPool {
   /** Whether a user without a permit waits for a permit that this host would free. */
   hasWaiters(hostName: string): boolean {
     const areAllTaken = this.#taken >= this.options.permits
-    for (const host of this.#waitedHosts) {
+    for (const host of this.#hosts.values()) {
       const isReached = host.name === hostName || (areAllTaken && host.taken < this.#limitOf(host))
       if (isReached && host.waiting.keys().some((user) => !host.users.has(user))) return true
     }
@@ -65,9 +56,10 @@ export class PermitPool {
   tryAcquire(hostName: string, user: string): boolean {
     const host = this.#hostOf(hostName)
     // A new call must not overtake waiting calls of the same user.
-    if (host.waiting.has(user) || !this.#mayTake(host, user)) return false
-    this.#take(host, user)
-    return true
+    const isFree = !host.waiting.has(user) && this.#mayTake(host, user)
+    if (isFree) this.#take(host, user)
+    this.#forgetIfIdle(host)
+    return isFree
   }
 
   /**
@@ -84,17 +76,16 @@ export class PermitPool {
     if (this.tryAcquire(hostName, user)) return
     const host = this.#hostOf(hostName)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
-    const waiter: Waiter = { resolve }
     const giveUp = (error: unknown) => {
-      this.#leave(host, user, waiter)
+      this.#leave(host, user, resolve)
+      this.#forgetIfIdle(host)
       reject(error)
     }
     const overload = () => new UpstreamError('overload', `Too many ${this.options.name} in flight`)
     const timer = setTimeout(() => giveUp(overload()), Math.min(limits.waitMs, leftMs))
     const onAbort = () => giveUp(endOf(signal!))
     signal?.addEventListener('abort', onAbort)
-    host.waiting.getOrInsert(user, []).push(waiter)
-    this.#waitedHosts.add(host)
+    host.waiting.getOrInsert(user, []).push(resolve)
     try {
       await promise
     } finally {
@@ -109,10 +100,10 @@ export class PermitPool {
     addTo(host.users, user, -1)
     host.taken -= 1
     this.#taken -= 1
-    if (this.#waitedHosts.size === 0) return
     // If the total is the limit, hosts with few permits come first, or busy hosts would get every permit.
-    const hosts = [...this.#waitedHosts].toSorted((a, b) => a.taken - b.taken)
-    for (const waited of hosts) while (this.#serve(waited));
+    const waited = [...this.#hosts.values()].filter(({ waiting }) => waiting.size > 0)
+    for (const next of waited.toSorted((a, b) => a.taken - b.taken)) while (this.#serve(next));
+    this.#forgetIfIdle(host)
   }
 
   /** Gives a permit to the next user of a host who may take one. */
@@ -120,12 +111,12 @@ export class PermitPool {
     if (!this.#hasRoom(host)) return false
     for (const [user, waiters] of host.waiting) {
       if (!this.#mayTake(host, user)) continue
-      const waiter = waiters[0]!
-      this.#leave(host, user, waiter)
+      const resolve = waiters[0]!
+      this.#leave(host, user, resolve)
       // This user's next turn comes after the other users'.
       if (host.waiting.delete(user)) host.waiting.set(user, waiters)
       this.#take(host, user)
-      waiter.resolve()
+      resolve()
       return true
     }
     return false
@@ -153,23 +144,20 @@ export class PermitPool {
     this.#taken += 1
   }
 
-  #leave(host: Host, user: string, waiter: Waiter): void {
+  #leave(host: Host, user: string, resolve: () => void): void {
     const waiters = host.waiting.get(user)!
-    waiters.splice(waiters.indexOf(waiter), 1)
+    waiters.splice(waiters.indexOf(resolve), 1)
     if (waiters.length === 0) host.waiting.delete(user)
-    if (host.waiting.size === 0) this.#waitedHosts.delete(host)
   }
 
   #hostOf(name: string): Host {
-    const known = this.#hosts.get(name)
-    if (known) return known
-    if (this.#hosts.size >= maxIdleHosts) {
-      for (const [other, { taken, waiting }] of this.#hosts)
-        if (taken === 0 && waiting.size === 0) this.#hosts.delete(other)
-    }
-    const made: Host = { name, taken: 0, users: new Map(), waiting: new Map() }
-    this.#hosts.set(name, made)
-    return made
+    return this.#hosts.getOrInsertComputed(name, () => {
+      return { name, taken: 0, users: new Map(), waiting: new Map() }
+    })
+  }
+
+  #forgetIfIdle({ name, taken, waiting }: Host): void {
+    if (taken === 0 && waiting.size === 0) this.#hosts.delete(name)
   }
 }
 

@@ -9,13 +9,13 @@ const levels = {
 }
 
 type LogLevel = keyof typeof levels
-type Logger<Event extends string> = (event: Event, fields?: LogFields) => void
+type Logger = (event: LogEvent, fields?: LogFields) => void
 
 /** Fields that are undefined are left out. */
 export type LogFields = Record<string, string | number | boolean | null | undefined>
 
-/** Writes each event as exactly one line, whatever its fields contain. Values are cut to 256 characters. */
-export interface Log<Event extends string = LogEvent> extends Record<LogLevel, Logger<Event>> {
+/** Writes each event as exactly one line, whatever the values of its fields are. Values are cut to 256 characters. */
+export interface Log extends Record<LogLevel, Logger> {
   /** Lowest level to write. A reload changes it. */
   level: LogLevel
 }
@@ -34,16 +34,9 @@ export interface LogOptions {
 }
 
 /** Creates a log of events: JSON with `time`, `level`, `event` and the fields, or text for people. */
-export function createLog<Event extends string = LogEvent>({
-  renderer,
-  level,
-  write,
-  now,
-  colour,
-  priorities,
-}: LogOptions): Log<Event> {
+export function createLog({ renderer, level, write, now, colour, priorities }: LogOptions): Log {
   const logger =
-    (own: LogLevel): Logger<Event> =>
+    (own: LogLevel): Logger =>
     (event, fields = {}) => {
       if (!isLogged(log, own)) return
       const time = new Date(now()).toISOString()
@@ -52,14 +45,13 @@ export function createLog<Event extends string = LogEvent>({
       write(priorities ? `<${levels[own].priority}>${line}` : line)
     }
   const paint = (code: number, text: string) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text)
-  const asText = (time: string, own: LogLevel, event: string, fields: LogFields) => {
+  const asText = (time: string, own: LogLevel, event: LogEvent, fields: LogFields) => {
     const pairs = Object.entries(fields)
       .filter(([, value]) => value !== undefined)
-      .map(([name, value]) => `${paint(36, plain(name))}=${plain(value)}`)
-    const name = /^[\x20-\x7e]{1,256}$/.test(event) ? event : quoteText(event, maxValueLength)
-    return [paint(90, time), paint(levels[own].colour, own.padEnd(7)), name, ...pairs].join(' ')
+      .map(([name, value]) => `${paint(36, name)}=${plain(value)}`)
+    return [paint(90, time), paint(levels[own].colour, own.padEnd(7)), event, ...pairs].join(' ')
   }
-  const log: Log<Event> = {
+  const log: Log = {
     level,
     debug: logger('debug'),
     info: logger('info'),
@@ -77,12 +69,10 @@ export function isLogged(log: Pick<Log, 'level'>, level: LogLevel): boolean {
 /** Maximum length of a value; longer ones are cut. */
 export const maxValueLength = 256
 
-function renderJson(time: string, level: LogLevel, event: string, fields: LogFields): string {
-  const line: LogFields = { time, level, event: cutText(event, maxValueLength) }
+function renderJson(time: string, level: LogLevel, event: LogEvent, fields: LogFields): string {
+  const line: LogFields = { time, level, event }
   for (const [name, value] of Object.entries(fields)) {
-    // A field must not replace the time, level or name of the event.
-    const free = Object.hasOwn(line, name) ? `${name}_` : name
-    line[free] = typeof value === 'string' ? cutText(value, maxValueLength) : value
+    line[name] = typeof value === 'string' ? cutText(value, maxValueLength) : value
   }
   return escapeInvisible(JSON.stringify(line))
 }

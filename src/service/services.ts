@@ -168,7 +168,7 @@ export function connect(
     permits,
     transport,
     breakers,
-    ca: settings.certificateCaBundle?.pem,
+    ca: settings.certificateCaBundle ?? undefined,
     ...clock,
     observe: observers.upstreamCall,
     delay: Bun.sleep,

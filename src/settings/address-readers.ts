@@ -51,7 +51,7 @@ export const cacheUrl: Reader<RedisAddress> = (given, context) => {
   const otherwise = "remove cacert to trust the system's authorities"
   const reading = readCertificates(address.tls.ca, context, otherwise)
   if ('problem' in reading) return { problem: `cacert: ${reading.problem}` }
-  return { value: { ...address, tls: { ca: reading.value.pem } } }
+  return { value: { ...address, tls: { ca: reading.value } } }
 }
 
 /** The allowed origins of web pages, separated by commas or blanks; null for `*`, all origins. */

@@ -106,24 +106,18 @@ export const secretBytes: Reader<Uint8Array> = (given) => {
   return { value: Uint8Array.fromHex(lower) }
 }
 
-/** A PEM file whose certificates are all valid. */
-interface CaBundle {
-  path: string
-  pem: string
-}
-
 const certificateForm = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
-/** The name of a PEM file with the certificates to trust. An empty bundle is a problem, because it would trust no server. */
-export const caBundle: Reader<CaBundle> = (given, context) =>
+/** The certificates to trust, from the PEM file of that name. An empty bundle is a problem, because it would trust no server. */
+export const caBundle: Reader<string> = (given, context) =>
   readCertificates(given, context, "remove the setting to trust the system's authorities")
 
-/** Reads the certificates of a PEM file; `otherwise` is the alternative to naming one. */
+/** Reads a PEM file whose certificates are all valid; `otherwise` is the alternative to naming one. */
 export function readCertificates(
   given: string,
   { folder, readFile }: ReadingContext,
   otherwise: string,
-): Reading<CaBundle> {
+): Reading<string> {
   const refuse = (problem: string) => {
     return { problem: `${problem}: name a PEM file with at least one certificate, or ${otherwise}` }
   }
@@ -145,7 +139,7 @@ export function readCertificates(
       return refuse(`${which} in the file ${quote(path)} cannot be read`)
     }
   }
-  return { value: { path, pem } }
+  return { value: pem }
 }
 
 const dateForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/

@@ -64,7 +64,7 @@ describe('several workers', () => {
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
-  it('are replaced after pauses that grow, and what they had counted stays counted', async () => {
+  it('stay counted after their end, as often as they are replaced', async () => {
     // Their metrics come with every answer to a ping, five of them in the timeout.
     await using executable = await startWorkers({ settings: { worker_timeout_seconds: '3' } })
     const counted = async () => (await metricsOf(executable.url))[answered]
@@ -80,7 +80,7 @@ describe('several workers', () => {
     }
     const lost = executable.events('worker lost')
 
-    expect(lost).toMatchObject([100, 200, 400].map((pauseMs) => ({ code: 'SIGKILL', pauseMs })))
+    expect(lost.map(({ code }) => code)).toEqual(['SIGKILL', 'SIGKILL', 'SIGKILL'])
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
     expect(await counted()).toBe(5)
   })
