@@ -557,7 +557,7 @@ describe('/v1/explore in Chromium', () => {
     await page.click('#copy-recipe')
     const told = await page.locator('#status').innerText()
 
-    expect(advice).toContain('https, or from 127.0.0.1 or localhost: open this page by such an address')
+    expect(advice).toContain('https, 127.0.0.1 or localhost: open this page at such an address')
     expect(told).toBe('This browser does not allow copying')
   })
 

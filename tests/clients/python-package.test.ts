@@ -619,10 +619,10 @@ describe('answers that are none', () => {
     const { outcome } = await play('everything', file, { environment: { BRIDGE_URL: 'http://127.0.0.1:1' } })
 
     expect([html, other, moved, missing, cut]).toEqual([
-      'The bridge answers no JSON: is this its address?',
-      'The bridge returned something else than a list: is this its address?',
-      'The bridge answers no JSON: is this its address?',
-      'The bridge answers 404 and no JSON: is this its address?',
+      'The bridge returned no JSON: is this its address?',
+      'The bridge returned no list: is this its address?',
+      'The bridge returned no JSON: is this its address?',
+      'The bridge returned 404 without JSON: is this its address?',
       'The response was cut off: the storage or the connection failed.',
     ])
     expect(lost).toBe(`No response from the bridge at ${proxy.url}. Is it running?`)

@@ -134,7 +134,7 @@ def data_of(body: Dict[str, Any]) -> List[Dict[str, Any]]:
     data = body.get("data")
     if isinstance(data, list):
         return data
-    raise ClientError("The bridge returned something else than a list: is this its address?")
+    raise ClientError("The bridge returned no list: is this its address?")
 
 
 def _stored_of(each: Dict[str, Any]) -> StoredRecord:

@@ -111,7 +111,7 @@ class Requests:
             broken = "The response was cut off: the storage or the connection failed."
             raise ClientError(LOST_ANSWER if body else broken) from error
         if method != "head" and not isinstance(content, dict):
-            raise ClientError("The bridge answers something else than it should: is this its address?")
+            raise ClientError("The bridge sent an unexpected response: is this its address?")
         return Answer(content, headers)
 
 
@@ -135,7 +135,7 @@ def _refused(refusal: requests.Response) -> ClientError:
     if isinstance(body, dict):
         message, errno = text_of(body.get("message")) or f"The bridge returned {status}.", body.get("errno")
     else:
-        message, errno = f"The bridge returned {status} and no JSON: is this its address?", None
+        message, errno = f"The bridge returned {status} without JSON: is this its address?", None
     seconds = refusal.headers.get("Retry-After", "")
     if seconds.isdigit() and int(seconds) > 0:
         message = f"{message} (in {seconds} s)"
