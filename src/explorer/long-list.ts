@@ -16,7 +16,32 @@ interface Part<T extends object> {
 }
 
 // Rows beyond the window on both sides, so that what scrolls in is there already.
-const marginPx = 600
+const mostMarginPx = 600
+
+/** What measures each list in the document, and returns what then draws its rows. */
+const lists = new Map<HTMLElement, (marginPx: number) => () => void>()
+
+let later = 0
+
+// Is also called when a list has come into the document, and when it has left it. While somebody types, lists come with
+// every key: what is in the window is drawn at once, the rest between the keys.
+const sizes = new ResizeObserver(() => {
+  drawRows(0)
+  clearTimeout(later)
+  later = window.setTimeout(drawRows, 100)
+})
+addEventListener('scroll', () => drawRows(), { passive: true })
+
+/** All lists are measured before any is changed: otherwise the browser would lay out the page anew for each. */
+function drawRows(marginPx = mostMarginPx): void {
+  const draws = [...lists].map(([element, measure]) => {
+    if (element.isConnected) return measure(marginPx)
+    sizes.unobserve(element)
+    lists.delete(element)
+    return null
+  })
+  for (const draw of draws) draw?.()
+}
 
 // A row is up to 56 pixels high, and some browsers show nothing below 17 million pixels.
 const mostRows = 300_000
@@ -67,7 +92,8 @@ export class LongList<T extends object> {
       this.#rest,
     )
     for (const part of this.#parts) this.#setHeight(part)
-    this.#renderWhileShown()
+    lists.set(this.element, (marginPx) => this.#measure(marginPx))
+    sizes.observe(this.element)
   }
 
   /** Shows other items in the only section; rows of items that stay are kept as they are. */
@@ -77,7 +103,7 @@ export class LongList<T extends object> {
     part.items = this.#firstRows([{ title: null, items }])[0]!.items
     this.#focused = focused === undefined ? 0 : Math.max(0, part.items.indexOf(focused))
     this.#setHeight(part)
-    this.#render()
+    drawRows()
   }
 
   /** The row of an item, if the document has it. */
@@ -89,7 +115,7 @@ export class LongList<T extends object> {
   focus(index: number): void {
     const last = this.#parts.at(-1)!
     this.#focused = Math.max(0, Math.min(index, last.start + last.items.length - 1))
-    this.#render()
+    drawRows()
     const row = this.element.querySelector<HTMLElement>(`[data-index="${this.#focused}"]`)!
     const target = isInTree(row) ? row : row.querySelector<HTMLElement>('[data-main]')!
     target.focus({ preventScroll: true })
@@ -113,40 +139,26 @@ export class LongList<T extends object> {
     body.style.setProperty('--rows', String(items.length))
   }
 
-  #renderWhileShown(): void {
-    const render = () => this.#render()
-    // Is also called when the list has come into the document, and when it has left it.
-    const sizes = new ResizeObserver(() => {
-      render()
-      if (this.element.isConnected) return
-      sizes.disconnect()
-      removeEventListener('scroll', render)
-    })
-    sizes.observe(this.element)
-    addEventListener('scroll', render, { passive: true })
-  }
-
-  #render(): void {
-    // All is measured before anything is changed: otherwise the browser would lay out the page anew for each part.
+  /** Returns what draws the rows at the places that the parts have now. */
+  #measure(marginPx: number): () => void {
     const places = this.#parts.map((part) => ({ part, place: part.body.getBoundingClientRect() }))
-    for (const { part, place } of places) {
-      const { top, height } = place
-      const rowPx = height / part.items.length
-      if (!(rowPx > 0)) continue
-      const first = Math.max(0, Math.floor((-marginPx - top) / rowPx))
-      const end = Math.min(part.items.length, Math.ceil((innerHeight + marginPx - top) / rowPx))
-      const indexes = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index)
-      const focused = this.#focused - part.start
-      if (focused >= 0 && focused < part.items.length) {
-        if (focused < first) indexes.unshift(focused)
-        else if (focused >= end) indexes.push(focused)
-      }
-      this.#fill(part, indexes)
+    return () => {
+      for (const { part, place } of places) this.#fill(part, place, marginPx)
     }
   }
 
   /** Makes what is missing between what stays, because an element that moves loses the focus. */
-  #fill({ items, start, body, rows }: Part<T>, indexes: number[]): void {
+  #fill({ items, start, body, rows }: Part<T>, { top, height }: DOMRect, marginPx: number): void {
+    const rowPx = height / items.length
+    if (!(rowPx > 0)) return
+    const first = Math.max(0, Math.floor((-marginPx - top) / rowPx))
+    const end = Math.min(items.length, Math.ceil((innerHeight + marginPx - top) / rowPx))
+    const indexes = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index)
+    const focused = this.#focused - start
+    if (focused >= 0 && focused < items.length) {
+      if (focused < first) indexes.unshift(focused)
+      else if (focused >= end) indexes.push(focused)
+    }
     const wanted = new Set(indexes.map((index) => items[index]!))
     for (const [item, row] of rows) {
       if (wanted.has(item)) continue
@@ -171,7 +183,7 @@ export class LongList<T extends object> {
     const row = rowAt(event)
     if (row === null) return
     this.#focused = Number(row.dataset.index)
-    this.#render()
+    drawRows()
   }
 
   #onKey(event: KeyboardEvent): void {
