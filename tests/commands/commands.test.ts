@@ -9,6 +9,7 @@ import { startAccounts, type Accounts } from '../firefox/accounts.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
+import { startTestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
@@ -472,6 +473,19 @@ describe('watch', () => {
       content: { bmkUri: 'https://t.example/' },
     })
     expect([watching.lines.length, code]).toEqual([1, 0])
+  })
+
+  it('pauses for as long as the bridge asks, and says so', async () => {
+    const { account } = someone('patient')
+    await using bridge = await startTestBridge({ settings: { backoff: '3600' } })
+    const values = valuesOf(bridge.sandbox, bridge.user)
+    fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 1, history: 1 })
+    writeFileSync(account, linesOf({ ...values, BRIDGE_URL: bridge.url }))
+    await using watching = start(['watch', '--every', '1'], { environment: { SYNC_BRIDGE_ACCOUNT: account } })
+
+    await eventually('it pauses', () => /asks for a pause: continuing in 3600 s\n/.test(watching.errors()))
+
+    expect(await watching.stop()).toBe(0)
   })
 
   it('tells what has happened since a moment, and runs a command with it', async () => {

@@ -86,16 +86,18 @@ class SyncClient:
         since: Optional[int] = None,
         every_seconds: float = 60,
         collections: Optional[Iterable[str]] = None,
+        exclude: Iterable[str] = (),
         on_error: Optional[Callable[[ClientError], None]] = None,
     ) -> Iterator[SyncRecord]:
         """The records that change, decrypted, oldest first within a collection, without an end.
 
-        Begins with what has changed after `since`, in ms since 1970, or with what changes from now on. Watches all collections but `crypto`
-        and `meta`, or those that are named. Asks for the list of collections, and lists only those that have changed. Records that are
+        Begins with what has changed after `since`, in ms since 1970, or with what changes from now on. Watches all collections but `crypto`,
+        `meta` and those of `exclude`, or only `collections`. Asks for the list of collections, and lists only those that have changed. Records that are
         deleted without a trace are not reported; Firefox leaves one. Raises ClientError when the first round fails or the account is
         refused; of other rounds that fail `on_error` gets the reason, and the next round makes them good.
         """
-        return watch(self, since, every_seconds, None if collections is None else frozenset(collections), on_error)
+        wanted = None if collections is None else frozenset(collections)
+        return watch(self, since, every_seconds, wanted, frozenset(exclude) | {"crypto", "meta"}, on_error)
 
     def transaction(self, requests: Iterable[TransactionRequest]) -> List[TransactionResponse]:
         """Carries out requests as one transaction: what is written becomes visible at once, or not at all.
@@ -159,7 +161,7 @@ def connect(
     """Opens an account: checks its values, and that its key opens its data. Raises ClientError.
 
     `max_pauses`: how often a request that is asked to wait (503 or 429 with a pause of up to a minute) is repeated. `on_pause`: is called
-    before each such pause, with its length in seconds and the status. `on_new_token`: is called with a new access token, which is also
+    before each such pause, with its length in seconds and the status, which is 200 where `changes` keeps a longer one than its own. `on_new_token`: is called with a new access token, which is also
     written to the file that the account came from. `sleep`: what waits.
     """
     client = SyncClient(account, ClientOptions(max_pauses, on_pause, on_new_token, sleep))
