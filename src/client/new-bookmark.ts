@@ -25,8 +25,8 @@ export interface AddedBookmark {
 
 /** What Firefox keeps of an address. */
 const longestUrl = 65_536
-/** A folder below this fits into every storage. */
-const alwaysFitsBytes = 200_000
+/** A folder of some hundred entries, which fits into every storage. */
+const alwaysFitsBytes = 16_000
 
 /**
  * Adds a bookmark as Firefox makes it: itself and its folder, whose list of children decides, in one transaction. Rejects with
@@ -50,9 +50,12 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
     const data = { payload: await client.encrypt('bookmarks', clear) }
     return { method: 'PUT', collection: 'bookmarks', id: clear.id, headers, data }
   }
-  const folderPut = await put(changed, { 'If-Match': `"${stored.last_modified}"` })
-  if (folderPut.data!.payload!.length > alwaysFitsBytes) await requireRoom(client, folderPut, folder)
-  const [added, listed] = await client.transaction([await put(child, { 'If-None-Match': '*' }), folderPut])
+  const requests = [
+    await put(child, { 'If-None-Match': '*' }),
+    await put(changed, { 'If-Match': `"${stored.last_modified}"` }),
+  ]
+  if (requests[1]!.data!.payload!.length > alwaysFitsBytes) await requireRoom(client, requests, folder)
+  const [added, listed] = await client.transaction(requests)
   // Nobody else has this id: if it is there already, the same transaction was carried out before it was repeated.
   if (added!.status === 412) return { id, folder: folder.id, isUnlisted: false }
   requireWritten(added!)
@@ -70,14 +73,18 @@ export function checkUrl(url: string): void {
     )
 }
 
-/** Throws when the folder is too large for the storage: a condition that is never met asks for that without writing anything. */
+/**
+ * Throws when the folder is too large for the storage. Conditions that are never met ask for that without writing anything; a bridge learns
+ * what the storage takes only for both records together.
+ */
 async function requireRoom(
   client: SyncClient,
-  folderPut: TransactionRequest,
+  requests: TransactionRequest[],
   folder: ClearRecord,
 ): Promise<void> {
-  const [answer] = await client.transaction([{ ...folderPut, headers: { 'If-Match': '"1"' } }])
-  if (answer!.status !== 413) return
+  const never = { 'If-Match': '"1"' }
+  const answers = await client.transaction(requests.map((request) => ({ ...request, headers: never })))
+  if (answers[1]!.status !== 413) return
   const count = listOf(folder.children).length
   throw new ClientError(
     `Nothing was written: the folder ${JSON.stringify(folder.title)} is full, with ${count} entries. Choose another one`,
