@@ -77,10 +77,7 @@ export function bookmarksMarkdown<More>(tops: BookmarkNode<More>[]): string {
     if (kind === 'folder' && depth === 1)
       lines.push(`${lines.length > 0 ? '\n' : ''}# ${inMarkdown(title)}\n`)
     else if (kind === 'folder') lines.push(`${indent}- **${inMarkdown(title)}**`)
-    else if (kind === 'bookmark')
-      lines.push(
-        `${indent}- [${inMarkdown(title || url)}](<${url.replaceAll(/[<>\s]/g, encodeURIComponent)}>)`,
-      )
+    else if (kind === 'bookmark') lines.push(`${indent}- ${markdownLink(title, url)}`)
   }
   return lines.map((line) => `${line}\n`).join('')
 }
