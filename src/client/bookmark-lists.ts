@@ -60,10 +60,13 @@ export function bookmarksCsv<More>(tops: BookmarkNode<More>[]): string {
 
 /** Addresses, one a line, each once. */
 export function bookmarkUrls<More>(tops: BookmarkNode<More>[]): string {
-  const urls = new Set(
-    linksOf(tops).map(({ record }) => textOf(record.clear.bmkUri).replaceAll(/\s/g, '%20')),
-  )
+  const urls = new Set(linksOf(tops).map(({ record }) => inOneLine(textOf(record.clear.bmkUri))))
   return [...urls].map((url) => `${url}\n`).join('')
+}
+
+/** An address that is one line, whatever somebody has put into it. */
+export function inOneLine(url: string): string {
+  return url.replaceAll(/\s/g, '%20')
 }
 
 /** A list of lists, with a heading for each folder at the top. */

@@ -341,6 +341,36 @@ describe('export', () => {
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
   })
 
+  it('writes into a pipe that is there, as it would into a device', async () => {
+    const { account } = someone('piped')
+    const pipe = join(makeFolder(), 'pipe')
+    Bun.spawnSync(['mkfifo', pipe])
+    const reader = Bun.spawn(['cat', pipe], { stdout: 'pipe', stderr: 'ignore', timeout: 30_000 })
+
+    const { errors, code } = await runWith(account, ['export', 'tabs', '--format', 'urls', '--output', pipe])
+    const isPipe = statSync(pipe).isFIFO()
+    if (!isPipe) reader.kill()
+    const read = await new Response(reader.stdout).text()
+
+    expect([errors, code, isPipe]).toEqual(['', 0, true])
+    expect(read).toMatch(/^(?:https:.*\n){2,}$/)
+  })
+
+  it('has one line for each address, and no half of a surrogate pair in its JSON', async () => {
+    const { user, account } = someone('odd')
+    const url = 'https://one.example/\nhttps://two.example/'
+    const tabs = { id: 'odd', tabs: [{ title: 'T', urlHistory: [url] }] }
+    const page = { id: 'half', histUri: 'https://half.example/', title: 'half \ud83d of', visits: [] }
+    sandbox.write(user, 'tabs', [await encrypted(sandbox, user, 'tabs', tabs)])
+    sandbox.write(user, 'history', [await encrypted(sandbox, user, 'history', page)])
+
+    const urls = await runWith(account, ['export', 'tabs', '--format', 'urls'])
+    const history = await runWith(account, ['export', 'history', '--format', 'json'])
+
+    expect(urls.output).toContain('https://one.example/%20https://two.example/\n')
+    expect(history.output).toContain('"half \uFFFD of"')
+  })
+
   it('takes one folder, and what has changed since', async () => {
     const { user, account } = someone('chooser')
     const since = new Date(sandbox.nowMs() + 1000).toISOString()

@@ -3,6 +3,7 @@ import {
   bookmarksMarkdown,
   bookmarkUrls,
   inMarkdown,
+  inOneLine,
   markdownLink,
   plainBookmarks,
 } from '../../client/bookmark-lists.ts'
@@ -229,7 +230,7 @@ const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
     )
     return csv([['device', 'title', 'url', 'used'], ...rows])
   },
-  urls: (devices) => devices.flatMap(({ tabs }) => tabs.map(({ url }) => `${url}\n`)).join(''),
+  urls: (devices) => devices.flatMap(({ tabs }) => tabs.map(({ url }) => `${inOneLine(url)}\n`)).join(''),
   markdown: (devices) =>
     devices
       .map(({ device, tabs }) => {
@@ -247,7 +248,7 @@ function* listJson<Item>(items: Item[], shownAs: (item: Item) => unknown): Gener
   for (let from = 0; from < items.length; from += itemsInPart) {
     const part = items.slice(from, from + itemsInPart).map(shownAs)
     // Without the brackets, which are on their own lines.
-    yield (from === 0 ? '[\n' : ',\n') + JSON.stringify(part, null, 2).slice(2, -2)
+    yield (from === 0 ? '[\n' : ',\n') + jsonText(part, 2).slice(2, -2)
   }
   yield '\n]\n'
 }
