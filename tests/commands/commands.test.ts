@@ -341,6 +341,28 @@ describe('export', () => {
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
   })
 
+  it('leaves no half of a file behind when it is broken off', async () => {
+    const { user, account } = someone('hasty')
+    const titles = Array.from({ length: 20 }, (_, index) => `${index}`.repeat(100_000))
+    await write(
+      user,
+      ...titles.map((title, index) => ({
+        id: `large${index}`,
+        type: 'bookmark',
+        title,
+        bmkUri: 'https://l.example/',
+      })),
+    )
+    const folder = makeFolder()
+    const environment = { SYNC_BRIDGE_ACCOUNT: account }
+    await using exporting = start(['export', 'bookmarks', '--output', join(folder, 'file')], { environment })
+
+    await eventually('it writes', () => readdirSync(folder).length > 0)
+    await exporting.stop()
+
+    expect(readdirSync(folder)).toEqual(['file'])
+  })
+
   it('writes into a pipe that is there, as it would into a device', async () => {
     const { account } = someone('piped')
     const pipe = join(makeFolder(), 'pipe')

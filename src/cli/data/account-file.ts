@@ -84,8 +84,7 @@ export function removeAccountFile(path: string): void {
  */
 export function writeWhole(path: string, parts: Iterable<string>): void {
   // Renamed, a file would take the place of /dev/null for the whole machine.
-  if (statSync(path, { throwIfNoEntry: false })?.isFile() === false)
-    return writeParts(openSync(path, 'w'), parts)
+  if (isSpecial(path)) return writeParts(openSync(path, 'w'), parts)
   const target = targetOf(path)
   const draft = join(dirname(target), `.${basename(target)}.${randomUUID()}`)
   const file = openSync(draft, 'wx', 0o600)
@@ -96,6 +95,11 @@ export function writeWhole(path: string, parts: Iterable<string>): void {
     rmSync(draft, { force: true })
     throw error
   }
+}
+
+/** Whether there is something that is no file. */
+export function isSpecial(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === false
 }
 
 /** Writes to an open file, and closes it. */

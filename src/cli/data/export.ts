@@ -23,7 +23,7 @@ import {
   visitedPage,
 } from '../../client/files.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import { writeWhole } from './account-file.ts'
+import { isSpecial, writeWhole } from './account-file.ts'
 import { collectYoungGarbage } from './garbage.ts'
 import { exportFormats } from './export-formats.ts'
 import { readMoment } from './dates.ts'
@@ -87,6 +87,9 @@ async function deliver(parts: Iterable<string>, output: string | null, host: Hos
     for (const part of parts) if (!(await writeOut(host, part))) return
     return
   }
+  // Ctrl+C would leave a hidden draft with decrypted data behind: it waits until the file is whole. For a pipe that could be forever.
+  if (!isSpecial(output))
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) host.onSignal(name, () => {})
   try {
     writeWhole(output, parts)
   } catch (error) {
