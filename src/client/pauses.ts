@@ -1,5 +1,4 @@
 /** Waiting, which the explorer never does: it does not load this. */
-import type { Requests } from './requests.ts'
 
 // A timer for longer than that would fire at once.
 const longestTimerMs = 2 ** 31 - 1
@@ -23,8 +22,17 @@ export function wait(seconds: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
+/** What is asked of a bridge, as far as it says how long to wait. */
+interface Patient {
+  readonly options: {
+    onPause?(seconds: number, status: number): void
+    sleep?(seconds: number, signal?: AbortSignal): Promise<void>
+  }
+  readonly backoffUntilMs: number
+}
+
 /** Waits for so many seconds, or for as long as the bridge wants to be left alone by those who have time. Rejects when the signal fires. */
-export async function rest(requests: Requests, seconds: number, signal?: AbortSignal): Promise<void> {
+export async function rest(requests: Patient, seconds: number, signal?: AbortSignal): Promise<void> {
   const { onPause, sleep = wait } = requests.options
   const backoffSeconds = (requests.backoffUntilMs - Date.now()) / 1000
   if (backoffSeconds > seconds) onPause?.(Math.ceil(backoffSeconds), 200)
