@@ -60,10 +60,13 @@ export function bookmarksCsv<More>(tops: BookmarkNode<More>[]): string {
 
 /** Lists the URLs, one per line, without duplicates. */
 export function bookmarkUrls<More>(tops: BookmarkNode<More>[]): string {
-  const urls = new Set(
-    linksOf(tops).map(({ record }) => textOf(record.clear.bmkUri).replaceAll(/\s/g, '%20')),
-  )
+  const urls = new Set(linksOf(tops).map(({ record }) => inOneLine(textOf(record.clear.bmkUri))))
   return [...urls].map((url) => `${url}\n`).join('')
+}
+
+/** Encodes white space, so that a URL is one line. */
+export function inOneLine(url: string): string {
+  return url.replaceAll(/\s/g, '%20')
 }
 
 /** Formats bookmarks as nested Markdown lists, with a heading for each top-level folder. */
@@ -77,10 +80,7 @@ export function bookmarksMarkdown<More>(tops: BookmarkNode<More>[]): string {
     if (kind === 'folder' && depth === 1)
       lines.push(`${lines.length > 0 ? '\n' : ''}# ${inMarkdown(title)}\n`)
     else if (kind === 'folder') lines.push(`${indent}- **${inMarkdown(title)}**`)
-    else if (kind === 'bookmark')
-      lines.push(
-        `${indent}- [${inMarkdown(title || url)}](<${url.replaceAll(/[<>\s]/g, encodeURIComponent)}>)`,
-      )
+    else if (kind === 'bookmark') lines.push(`${indent}- ${markdownLink(title, url)}`)
   }
   return lines.map((line) => `${line}\n`).join('')
 }

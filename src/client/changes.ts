@@ -1,5 +1,5 @@
 import { ClientError } from './errors.ts'
-import { wait } from './requests.ts'
+import { rest } from './pauses.ts'
 import type { SyncRecord } from './collection.ts'
 import type { SyncClient } from './sync-client.ts'
 
@@ -10,7 +10,7 @@ export interface WatchOptions {
   /** @default all except `crypto`, `meta` and those in `except` */
   collections?: string[]
   except?: string[]
-  /** @default 60 */
+  /** The bridge may ask for longer pauses, which are kept. @default 60 */
   everySeconds?: number
   signal?: AbortSignal
   /** Called when a round fails; the next one catches up. Throw to stop watching. */
@@ -65,7 +65,7 @@ export async function* changes(client: SyncClient, options: WatchOptions = {}): 
       onError(error)
     }
     try {
-      await wait(everySeconds * 1000, signal)
+      await rest(client.requests, everySeconds, signal)
     } catch {
       return
     }

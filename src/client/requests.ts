@@ -8,8 +8,10 @@ export interface ClientOptions {
   fetch?: (url: string, init: RequestInit) => Promise<Response>
   /** Maximum retries of a request that gets 503 or 429 with a pause of up to a minute. @default 3 */
   maxPauses?: number
-  /** Called before each pause, with its length in seconds and the status. */
+  /** Called before each pause, with its length in seconds and the status; 200 for a `Backoff` that `changes` keeps. */
   onPause?(seconds: number, status: number): void
+  /** Replaces the timer; rejects when the signal is aborted. */
+  sleep?(seconds: number, signal?: AbortSignal): Promise<void>
   /** Called with a renewed access token, so that you can save it. */
   onNewToken?(token: string): Promise<void> | void
 }
@@ -37,15 +39,17 @@ const longestPauseSeconds = 60
 
 /** Sends the requests of one account: renews the access token, waits when asked to, and turns error responses into `ClientError`. */
 export class Requests {
+  readonly options: ClientOptions
+  /** Until when the bridge wants to be left alone by those who have time, in ms since 1970. */
+  backoffUntilMs = 0
   readonly #account: Account
-  readonly #options: ClientOptions
   readonly #api: string
   #renewing: Promise<void> | null = null
 
   /** Renewing the token changes `account`. */
   constructor(account: Account, options: ClientOptions) {
     this.#account = account
-    this.#options = options
+    this.options = options
     let address = account.bridgeUrl
     while (address.endsWith('/')) address = address.slice(0, -1)
     this.#api = /\/v\d+$/.test(address) ? address : `${address}/v1`
@@ -69,14 +73,16 @@ export class Requests {
   }
 
   async #sendPatiently(path: string, options: RequestOptions): Promise<Response> {
-    const { maxPauses = 3, onPause } = this.#options
+    const { maxPauses = 3, onPause } = this.options
     for (let pauses = 0; ; pauses += 1) {
       const answer = await this.#sendRenewed(path, options)
       const seconds = pauseOf(answer)
       if (pauses === maxPauses || seconds === null) return answer
       await answer.body?.cancel()
       onPause?.(seconds, answer.status)
-      await wait(seconds * 1000, options.signal)
+      // The explorer, which never waits, does not load this.
+      const { wait } = await import('./pauses.ts')
+      await (this.options.sleep ?? wait)(seconds, options.signal)
     }
   }
 
@@ -95,7 +101,7 @@ export class Requests {
     // Imported on demand, because the explorer has no refresh token.
     const { renewToken } = await import('./token.ts')
     this.#account.token = await renewToken(this.#account, this.#fetch)
-    await this.#options.onNewToken?.(this.#account.token)
+    await this.options.onNewToken?.(this.#account.token)
   }
 
   async #send(path: string, { method = 'GET', headers, body, signal }: RequestOptions): Promise<Response> {
@@ -114,7 +120,10 @@ export class Requests {
       ...(body && { body: JSON.stringify(body) }),
     }
     try {
-      return await this.#fetch(`${this.#api}${path || '/'}`, init)
+      const answer = await this.#fetch(`${this.#api}${path || '/'}`, init)
+      const backoffMs = Number(answer.headers.get('Backoff')) * 1000 || 0
+      this.backoffUntilMs = Math.max(this.backoffUntilMs, Date.now() + backoffMs)
+      return answer
     } catch (error) {
       signal?.throwIfAborted()
       if (body) throw unknownOutcome(error)
@@ -126,7 +135,7 @@ export class Requests {
 
   get #fetch() {
     // The browser's `fetch` must be called as a method of the window.
-    return this.#options.fetch ?? ((url: string, init: RequestInit) => fetch(url, init))
+    return this.options.fetch ?? ((url: string, init: RequestInit) => fetch(url, init))
   }
 }
 
@@ -163,20 +172,4 @@ function brokenOff(cause?: unknown): ClientError {
 function unknownOutcome(cause?: unknown): ClientError {
   const message = 'No response: the write may have been applied. Check before you repeat it.'
   return new ClientError(message, { cause })
-}
-
-/** Resolves after the time; rejects when the signal is aborted. */
-export function wait(ms: number, signal?: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    if (signal?.aborted) return reject(signal.reason)
-    const timer = setTimeout(() => {
-      signal?.removeEventListener('abort', onAbort)
-      resolve()
-    }, ms)
-    function onAbort() {
-      clearTimeout(timer)
-      reject(signal!.reason)
-    }
-    signal?.addEventListener('abort', onAbort, { once: true })
-  })
 }

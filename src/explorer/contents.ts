@@ -1,4 +1,4 @@
-import { isReadable } from '../client/collection.ts'
+import { isReadable, type SyncRecord } from '../client/collection.ts'
 import { tagsOf } from '../client/fields.ts'
 import type { Holdings } from './holdings.ts'
 import type { Group } from './meaning.ts'
@@ -11,6 +11,11 @@ export interface Content {
   view: View
   groups: Group[]
   count: number
+}
+
+interface Arranged extends Content {
+  /** What a search looks through: each page once, at its last visit. */
+  findable: Group[]
 }
 
 /** What the user has searched for, sorted by and filtered by. */
@@ -26,20 +31,24 @@ export interface Choice {
 export class Contents {
   /** The tags of bookmarks, with the number of bookmarks for each. */
   readonly tags: Map<string, number>
-  readonly #all: Omit<Content, 'count'>[]
+  /** What the key does not open. */
+  readonly unreadable: SyncRecord[]
+  readonly #all: Arranged[]
   readonly #search = new Search()
   /** The last sorted and filtered contents. */
-  #arranged: { order: Order; tag: string; contents: Omit<Content, 'count'>[] }
+  #arranged: { order: Order; tag: string; contents: Arranged[] }
 
   constructor(holdings: Holdings) {
     const known = new Set(views.flatMap(({ collections }) => collections))
     const others = holdings.collections.filter((collection) => !known.has(collection)).toSorted()
-    const unreadable = holdings.records().filter(({ clear }) => clear === null)
-    const problems = unreadable.length > 0 ? [unreadableView(unreadable)] : []
-    this.#all = [...views, ...others.map(otherView), ...problems].map((view) => ({
-      view,
-      groups: view.groups(...view.collections.map((name) => holdings.records([name]).filter(isReadable))),
-    }))
+    this.unreadable = holdings.records().filter(({ clear }) => clear === null)
+    const problems = this.unreadable.length > 0 ? [unreadableView(this.unreadable)] : []
+    this.#all = [...views, ...others.map(otherView), ...problems].map((view) =>
+      arrange(
+        view,
+        view.groups(...view.collections.map((name) => holdings.records([name]).filter(isReadable))),
+      ),
+    )
     this.#arranged = { order: '', tag: '', contents: this.#all }
     const tags = holdings
       .records(['bookmarks'])
@@ -53,15 +62,24 @@ export class Contents {
     if (order !== this.#arranged.order || tag !== this.#arranged.tag) {
       const contents = this.#all.map(({ view, groups }) => {
         const tagged = tag !== '' && view.id === 'bookmarks' ? withTag(groups, tag) : groups
-        return { view, groups: inOrder(tagged, order, view.isSortedFlat ?? false) }
+        return arrange(view, inOrder(tagged, order, view.isSortedFlat ?? false))
       })
       this.#arranged = { order, tag, contents }
     }
-    return this.#arranged.contents.map(({ view, groups }) => {
-      const found = this.#search.matching(groups, words)
-      return { view, groups: found, count: countOf(view, found) }
+    if (words.length === 0) return this.#arranged.contents
+    return this.#arranged.contents.map(({ view, findable }) => {
+      const groups = this.#search.matching(findable, words)
+      return { view, groups, count: countOf(view, groups) }
     })
   }
+}
+
+function arrange(view: View, groups: Group[]): Arranged {
+  const findable = groups.map((group) => ({
+    ...group,
+    items: group.items.filter(({ isRepeated }) => !isRepeated),
+  }))
+  return { view, groups, findable, count: countOf(view, findable) }
 }
 
 function withTag(groups: Group[], tag: string): Group[] {

@@ -16,7 +16,32 @@ interface Part<T extends object> {
 }
 
 // Rows outside the window that are rendered in advance for scrolling.
-const marginPx = 600
+const mostMarginPx = 600
+
+/** For each list, a function that measures it and returns one that renders its rows. */
+const lists = new Map<HTMLElement, (marginPx: number) => () => void>()
+
+let later = 0
+
+// Also called when a list is added to the document, and when it is removed. While the user types, every key adds lists: rows in the window
+// are rendered at once, the others between the keys.
+const sizes = new ResizeObserver(() => {
+  renderAll(0)
+  clearTimeout(later)
+  later = window.setTimeout(renderAll, 100)
+})
+addEventListener('scroll', () => renderAll(), { passive: true })
+
+/** Measures all lists before changing any, because otherwise the browser would compute the layout for each. */
+function renderAll(marginPx = mostMarginPx): void {
+  const renders = [...lists].map(([element, measure]) => {
+    if (element.isConnected) return measure(marginPx)
+    sizes.unobserve(element)
+    lists.delete(element)
+    return null
+  })
+  for (const render of renders) render?.()
+}
 
 // A row is up to 56 pixels high, and some browsers can't show elements above 17 million pixels.
 const mostRows = 300_000
@@ -66,7 +91,8 @@ export class LongList<T extends object> {
       this.#rest,
     )
     for (const part of this.#parts) this.#setHeight(part)
-    this.#renderWhileShown()
+    lists.set(this.element, (marginPx) => this.#measure(marginPx))
+    sizes.observe(this.element)
   }
 
   /** Replaces the items of the only section; keeps the rows of items that stay. */
@@ -76,7 +102,7 @@ export class LongList<T extends object> {
     part.items = this.#firstRows([{ title: null, items }])[0]!.items
     this.#focused = focused === undefined ? 0 : Math.max(0, part.items.indexOf(focused))
     this.#setHeight(part)
-    this.#render()
+    renderAll()
   }
 
   /** The row of an item, if it is rendered. */
@@ -88,7 +114,7 @@ export class LongList<T extends object> {
   focus(index: number): void {
     const last = this.#parts.at(-1)!
     this.#focused = Math.max(0, Math.min(index, last.start + last.items.length - 1))
-    this.#render()
+    renderAll()
     const row = this.element.querySelector<HTMLElement>(`[data-index="${this.#focused}"]`)!
     const target = isInTree(row) ? row : row.querySelector<HTMLElement>('[data-main]')!
     target.focus({ preventScroll: true })
@@ -112,40 +138,26 @@ export class LongList<T extends object> {
     body.style.setProperty('--rows', String(items.length))
   }
 
-  #renderWhileShown(): void {
-    const render = () => this.#render()
-    // Also called when the list is added to the document, and when it is removed.
-    const sizes = new ResizeObserver(() => {
-      render()
-      if (this.element.isConnected) return
-      sizes.disconnect()
-      removeEventListener('scroll', render)
-    })
-    sizes.observe(this.element)
-    addEventListener('scroll', render, { passive: true })
-  }
-
-  #render(): void {
-    // Measures everything before changing anything, because otherwise the browser would compute the layout for each part.
+  /** Measures where the parts are, and returns a function that renders their rows. */
+  #measure(marginPx: number): () => void {
     const places = this.#parts.map((part) => ({ part, place: part.body.getBoundingClientRect() }))
-    for (const { part, place } of places) {
-      const { top, height } = place
-      const rowPx = height / part.items.length
-      if (!(rowPx > 0)) continue
-      const first = Math.max(0, Math.floor((-marginPx - top) / rowPx))
-      const end = Math.min(part.items.length, Math.ceil((innerHeight + marginPx - top) / rowPx))
-      const indexes = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index)
-      const focused = this.#focused - part.start
-      if (focused >= 0 && focused < part.items.length) {
-        if (focused < first) indexes.unshift(focused)
-        else if (focused >= end) indexes.push(focused)
-      }
-      this.#fill(part, indexes)
+    return () => {
+      for (const { part, place } of places) this.#fill(part, place, marginPx)
     }
   }
 
   /** Inserts missing rows between existing ones, because moving an element takes its focus away. */
-  #fill({ items, start, body, rows }: Part<T>, indexes: number[]): void {
+  #fill({ items, start, body, rows }: Part<T>, { top, height }: DOMRect, marginPx: number): void {
+    const rowPx = height / items.length
+    if (!(rowPx > 0)) return
+    const first = Math.max(0, Math.floor((-marginPx - top) / rowPx))
+    const end = Math.min(items.length, Math.ceil((innerHeight + marginPx - top) / rowPx))
+    const indexes = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index)
+    const focused = this.#focused - start
+    if (focused >= 0 && focused < items.length) {
+      if (focused < first) indexes.unshift(focused)
+      else if (focused >= end) indexes.push(focused)
+    }
     const wanted = new Set(indexes.map((index) => items[index]!))
     for (const [item, row] of rows) {
       if (wanted.has(item)) continue
@@ -170,7 +182,7 @@ export class LongList<T extends object> {
     const row = rowAt(event)
     if (row === null) return
     this.#focused = Number(row.dataset.index)
-    this.#render()
+    renderAll()
   }
 
   #onKey(event: KeyboardEvent): void {

@@ -201,7 +201,8 @@ function drawNotices({ title, collections }: View): HTMLElement[] {
     const what = isSome ? `Not all of ${title} could be read` : `${title} could not be read`
     return [notice(`${what}. ${failure}`, 'Try again', connect)]
   }
-  const problems = holdings.records(collections).filter(({ clear }) => clear === null)
+  const own = new Set(collections)
+  const problems = contents!.unreadable.filter(({ collection }) => own.has(collection))
   if (problems.length === 0) return []
   const records = problems.length === 1 ? '1 record' : `${problems.length} records`
   return [notice(`${records} here can’t be read.`, 'Which?', () => go(addressOf('unreadable')))]

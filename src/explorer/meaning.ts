@@ -90,23 +90,19 @@ export function bookmarkItem(record: ReadableRecord, title: string): Item {
 export function historyByDay(records: ReadableRecord[]): Group[] {
   const visits = records.flatMap((record) => {
     const { title, histUri } = record.clear
-    const item = itemOf(record, textOf(title), hostOf(textOf(histUri)), histUri)
+    const page = itemOf(record, textOf(title), hostOf(textOf(histUri)), histUri)
     const moments = visitTimes(record.clear)
     const days = Map.groupBy(moments.length > 0 ? moments : [record.stored.last_modified], startOfDay)
-    return [...days].map(([day, times], index) => {
-      return { day, atMs: times[0]!, item: { ...visitOf(item, times), isRepeated: index > 0 } }
-    })
+    return [...days].map(([day, times], index) => ({ page, day, times, isRepeated: index > 0 }))
   })
-  const latestFirst = visits.toSorted((left, right) => right.atMs - left.atMs)
+  const latestFirst = visits.toSorted((left, right) => right.times[0]! - left.times[0]!)
   return [...Map.groupBy(latestFirst, ({ day }) => day)].map(([title, found]) => ({
     title,
-    items: found.map(({ item }) => item),
+    items: found.map(({ page, times, isRepeated }) => {
+      const count = times.length > 1 ? `${times.length}×  ` : ''
+      return { ...page, atMs: times[0]!, isRepeated, meta: () => count + timeForm.format(times[0]) }
+    }),
   }))
-}
-
-function visitOf(page: Item, times: number[]): Item {
-  const count = times.length > 1 ? `${times.length}×  ` : ''
-  return { ...page, atMs: times[0]!, meta: () => count + timeForm.format(times[0]) }
 }
 
 function startOfDay(moment: number): number {

@@ -59,7 +59,9 @@ export const views: View[] = [
       return [{ title: null, items, whole: { count, draw: () => drawTree(tops) } }]
     },
     // A search also finds folders, which don't count as bookmarks.
-    count: (groups) => groups[0]?.whole?.count ?? countItems(groups, (item) => item.icon !== 'folder'),
+    count: (groups) =>
+      groups[0]?.whole?.count ??
+      groups.flatMap(({ items }) => items.filter(({ icon }) => icon !== 'folder')).length,
     isSortedFlat: true,
     draw: (groups) => groups[0]!.whole?.draw() ?? drawList('Bookmarks found', groups),
   },
@@ -78,7 +80,6 @@ export const views: View[] = [
     collections: ['history'],
     empty: 'There is no history.',
     groups: historyByDay,
-    count: (groups) => countItems(groups, ({ isRepeated }) => !isRepeated),
     isSortedFlat: true,
   },
   {
@@ -138,14 +139,6 @@ export function unreadableView(records: SyncRecord[]): View {
 function findableByFolder(node: BookmarkItem): Item {
   const { parent, text } = node
   return parent?.parent ? { ...node, text: `${text}\n${fold(parent.title)}` } : node
-}
-
-function countItems(groups: Group[], isCounted: (item: Item) => boolean): number {
-  let count = 0
-  for (const { items } of groups) {
-    for (const item of items) if (isCounted(item)) count += 1
-  }
-  return count
 }
 
 function together(items: Item[]): Group[] {

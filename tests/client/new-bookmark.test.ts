@@ -101,6 +101,23 @@ describe('addBookmark', () => {
     expect(stored()).toEqual(before)
   })
 
+  it('writes nothing when its folder is full, however little the storage takes', async () => {
+    await using small = await startTestBridge({
+      writable: ['bookmarks'],
+      sandbox: { limits: { max_record_payload_bytes: 100_000 } },
+    })
+    const { sandbox, user } = small
+    fillSampleData(sandbox, user, { bookmarks: 20, history: 1 })
+    const children = Array.from({ length: 6000 }, (_, index) => String(index).padStart(12, '0'))
+    await upload(small, 'bookmarks', { id: 'full', type: 'folder', title: 'Full', children })
+    const before = sandbox.records(user, 'bookmarks')
+
+    const adding = addBookmark(new SyncClient(accountAt(small)), { url, folder: 'Full' })
+
+    await expect(adding).rejects.toThrow('Nothing was written: the folder "Full" is full, with 6000')
+    expect(sandbox.records(user, 'bookmarks')).toEqual(before)
+  })
+
   it('says that a folder has changed meanwhile, and where the writing is not enabled', async () => {
     let isFirst = true
     const racing = new SyncClient(accountAt(bridge), {

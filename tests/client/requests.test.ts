@@ -50,6 +50,24 @@ describe('Requests', () => {
     expect(told).toEqual(['503: 0 s', '429: 0 s'])
   })
 
+  it('remembers the pause that a success asks for, which the next one does not end', async () => {
+    const asking = (backoff: string) => Response.json({}, { headers: { Backoff: backoff } })
+    const { requests } = askOf([
+      Response.json({}),
+      asking('30'),
+      asking('10'),
+      asking('soon'),
+      Response.json({}),
+    ])
+
+    await requests.ask('/x')
+    const before = requests.backoffUntilMs - Date.now()
+    for (let count = 0; count < 4; count += 1) await requests.ask('/x')
+
+    expect(before).toBeLessThanOrEqual(0)
+    expect(requests.backoffUntilMs - Date.now()).toBeWithin(25_000, 30_001)
+  })
+
   it.each([
     [undefined, 4],
     [0, 1],

@@ -469,7 +469,7 @@ describe('add_bookmark', () => {
   itWithPython(`writes nothing into a folder that is full${why}`, async () => {
     await using small = await startTestBridge({
       settings: { record_bookmarks_put_enabled: 'true' },
-      sandbox: { limits: { max_record_payload_bytes: 262_144 } },
+      sandbox: { limits: { max_record_payload_bytes: 100_000 } },
     })
     fillSampleData(small.sandbox, small.user, { isEmpty: true })
     const folderOf = (size: number) => ({
@@ -488,15 +488,15 @@ describe('add_bookmark', () => {
       small.sandbox.write(small.user, 'bookmarks', [
         await encrypted(small.sandbox, small.user, 'bookmarks', folderOf(size)),
       ])
-    await write(13_200)
+    await write(5200)
 
     const refused = await addThere()
     const before = small.sandbox.records(small.user, 'bookmarks').length
-    await write(12_900)
+    await write(4800)
     const added = await addThere()
 
     expect(refused).toEqual({
-      error: 'Nothing was written: the folder "full" is full, with 13200 entries. Choose another one',
+      error: 'Nothing was written: the folder "full" is full, with 5200 entries. Choose another one',
       field: null,
       status: 413,
     })
@@ -850,14 +850,17 @@ describe('changes', () => {
       const lists = () => proxy.requests.filter((asked) => asked.path.endsWith('/bookmarks/records')).length
       const before = lists()
       const happenings: (() => unknown)[] = [
-        () => {},
+        () => bridge.sandbox.write(user, 'forms', [{ id: 'excluded', payload: 'plain' }]),
         () => write({ id: 'first', title: 'first' }).then(() => write({ id: 'second', title: 'second' })),
         () => {
           proxy.plan(() => ({ kind: 'status', status: 500, body: '{"message":"The storage failed"}' }))
           return write({ id: 'old', deleted: true })
         },
         () => proxy.plan(() => ({ kind: 'rewrite', headers: { Backoff: '30' } })),
-        () => bridge.sandbox.write(user, 'bookmarks', [{ id: 'plain', payload: 'plain' }]),
+        () => {
+          proxy.plan(() => null)
+          return bridge.sandbox.write(user, 'bookmarks', [{ id: 'plain', payload: 'plain' }])
+        },
         async () => {
           const half = Buffer.alloc(32, 7).toString('base64')
           const keys = { id: 'keys', default: [half, half], collections: {} }
@@ -880,7 +883,7 @@ describe('changes', () => {
         }
       }
 
-      const { seen, naps, failures } = JSON.parse(last)
+      const { seen, naps, pauses, failures } = JSON.parse(last)
       expect(seen.map(({ stored, clear, problem }: SyncRecord) => [stored.id, clear, problem])).toEqual([
         ['first', { id: 'first', title: 'first' }, null],
         ['second', { id: 'second', title: 'second' }, null],
@@ -889,8 +892,9 @@ describe('changes', () => {
         ['by new keys', { id: 'by new keys' }, null],
       ])
       expect(failures).toEqual(['The storage failed'])
-      const pauses = naps.map((seconds: number) => (seconds > 25 && seconds <= 30 ? 'Backoff' : seconds))
-      expect(pauses).toEqual([7, 7, 7, 7, 'Backoff', 'Backoff', 'Backoff'])
+      const kinds = naps.map((seconds: number) => (seconds > 7 && seconds <= 30 ? 'Backoff' : seconds))
+      expect(kinds).toEqual([7, 7, 7, 7, 'Backoff', 'Backoff', 'Backoff'])
+      expect(pauses).toEqual([200, 200, 200])
       // Only what has changed is listed.
       expect(lists() - before).toBe(4)
     },

@@ -98,6 +98,7 @@ def watch() -> Any:
     """Watches as long as the scene goes on: the argument says what happens while the client sleeps."""
     failures: List[str] = []
     naps: List[float] = []
+    pauses: List[int] = []
     seen: List[SyncRecord] = []
 
     def nap(seconds: float) -> None:
@@ -106,13 +107,13 @@ def watch() -> Any:
         if sys.stdin.readline() == "":
             raise KeyboardInterrupt
 
-    c = connect(read_account_file(), sleep=nap)
+    c = connect(read_account_file(), sleep=nap, on_pause=lambda _, status: pauses.append(status))
     try:
-        for record in c.changes(every_seconds=7, on_error=lambda error: failures.append(str(error))):
+        for record in c.changes(every_seconds=7, exclude=["forms"], on_error=lambda error: failures.append(str(error))):
             seen.append(record)
     except KeyboardInterrupt:
         pass
-    return {"seen": told(seen), "naps": naps, "failures": failures}
+    return {"seen": told(seen), "naps": naps, "pauses": pauses, "failures": failures}
 
 
 def decrypt() -> Any:

@@ -201,6 +201,24 @@ describe('backup', () => {
     expect(backupsIn(folder)[2]).toEqual(stored(user))
   })
 
+  it('writes nothing outside its folder, whatever a bridge calls its collections', async () => {
+    const { user, folder } = someone('misled')
+    const backups = join(folder, 'backups')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    const named = (body: string) => {
+      const { data } = JSON.parse(body) as { data: object[] }
+      return JSON.stringify({ data: [...data, { id: '../../evil', last_modified: 10 }] })
+    }
+    proxy.plan(({ path }) => (path.endsWith('/collections') ? { kind: 'rewrite', body: named } : null))
+
+    const { said, code } = await run(user, ['backup', backups], { BRIDGE_URL: proxy.url })
+
+    expect(said).toEndWith('"../../evil": not a name of a collection\n')
+    expect(code).toBe(3)
+    expect(readdirSync(folder)).toEqual(['backups'])
+    expect(readdirSync(backups)).toEqual([expect.stringMatching(/-incomplete$/)])
+  })
+
   it('leaves nothing behind when it fails', async () => {
     const { user, folder } = someone('silent')
 

@@ -9,6 +9,7 @@ import { startAccounts, type Accounts } from '../firefox/accounts.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
+import { startTestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
@@ -343,6 +344,58 @@ describe('export', () => {
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
   })
 
+  it('leaves no half of a file behind when it is broken off', async () => {
+    const { user, account } = someone('hasty')
+    const titles = Array.from({ length: 20 }, (_, index) => `${index}`.repeat(100_000))
+    await write(
+      user,
+      ...titles.map((title, index) => ({
+        id: `large${index}`,
+        type: 'bookmark',
+        title,
+        bmkUri: 'https://l.example/',
+      })),
+    )
+    const folder = makeFolder()
+    const environment = { SYNC_BRIDGE_ACCOUNT: account }
+    await using exporting = start(['export', 'bookmarks', '--output', join(folder, 'file')], { environment })
+
+    await eventually('it writes', () => readdirSync(folder).length > 0)
+    await exporting.stop()
+
+    expect(readdirSync(folder)).toEqual(['file'])
+  })
+
+  it('writes into a pipe that is there, as it would into a device', async () => {
+    const { account } = someone('piped')
+    const pipe = join(makeFolder(), 'pipe')
+    Bun.spawnSync(['mkfifo', pipe])
+    const reader = Bun.spawn(['cat', pipe], { stdout: 'pipe', stderr: 'ignore', timeout: 30_000 })
+
+    const { errors, code } = await runWith(account, ['export', 'tabs', '--format', 'urls', '--output', pipe])
+    const isPipe = statSync(pipe).isFIFO()
+    if (!isPipe) reader.kill()
+    const read = await new Response(reader.stdout).text()
+
+    expect([errors, code, isPipe]).toEqual(['', 0, true])
+    expect(read).toMatch(/^(?:https:.*\n){2,}$/)
+  })
+
+  it('has one line for each address, and no half of a surrogate pair in its JSON', async () => {
+    const { user, account } = someone('odd')
+    const url = 'https://one.example/\nhttps://two.example/'
+    const tabs = { id: 'odd', tabs: [{ title: 'T', urlHistory: [url] }] }
+    const page = { id: 'half', histUri: 'https://half.example/', title: 'half \ud83d of', visits: [] }
+    sandbox.write(user, 'tabs', [await encrypted(sandbox, user, 'tabs', tabs)])
+    sandbox.write(user, 'history', [await encrypted(sandbox, user, 'history', page)])
+
+    const urls = await runWith(account, ['export', 'tabs', '--format', 'urls'])
+    const history = await runWith(account, ['export', 'history', '--format', 'json'])
+
+    expect(urls.output).toContain('https://one.example/%20https://two.example/\n')
+    expect(history.output).toContain('"half \uFFFD of"')
+  })
+
   it('takes one folder, and what has changed since', async () => {
     const { user, account } = someone('chooser')
     const since = new Date(sandbox.nowMs() + 1000).toISOString()
@@ -475,6 +528,19 @@ describe('watch', () => {
       content: { bmkUri: 'https://t.example/' },
     })
     expect([watching.lines.length, code]).toEqual([1, 0])
+  })
+
+  it('pauses for as long as the bridge asks, and says so', async () => {
+    const { account } = someone('patient')
+    await using bridge = await startTestBridge({ settings: { backoff: '3600' } })
+    const values = valuesOf(bridge.sandbox, bridge.user)
+    fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 1, history: 1 })
+    writeFileSync(account, linesOf({ ...values, BRIDGE_URL: bridge.url }))
+    await using watching = start(['watch', '--every', '1'], { environment: { SYNC_BRIDGE_ACCOUNT: account } })
+
+    await eventually('it pauses', () => /asks for a pause: continuing in 3600 s\n/.test(watching.errors()))
+
+    expect(await watching.stop()).toBe(0)
   })
 
   it('prints the changes since a time, and runs a command for each', async () => {

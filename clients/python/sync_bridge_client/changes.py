@@ -16,6 +16,7 @@ def watch(
     since: Optional[int],
     every_seconds: float,
     wanted: Optional[FrozenSet[str]],
+    excluded: FrozenSet[str],
     on_error: Optional[Callable[[ClientError], None]],
 ) -> Iterator[SyncRecord]:
     # The last change of each collection that was reported.
@@ -35,7 +36,7 @@ def watch(
                 last = known.get(info.name, 0)
                 if info.last_modified == last:
                     continue
-                if _is_watched(info.name, wanted):
+                if info.name in wanted if wanted is not None else info.name not in excluded:
                     # A collection with an older timestamp was wiped and filled again.
                     start = 0 if info.last_modified < last else last
                     found: List[SyncRecord] = []
@@ -51,8 +52,4 @@ def watch(
             if error.field is not None or known is None or on_error is None:
                 raise
             on_error(error)
-        client.requests.wait(max(every_seconds, client.requests.backoff_seconds()))
-
-
-def _is_watched(name: str, wanted: Optional[FrozenSet[str]]) -> bool:
-    return name not in ("crypto", "meta") if wanted is None else name in wanted
+        client.requests.rest(every_seconds)

@@ -86,16 +86,18 @@ class SyncClient:
         since: Optional[int] = None,
         every_seconds: float = 60,
         collections: Optional[Iterable[str]] = None,
+        exclude: Iterable[str] = (),
         on_error: Optional[Callable[[ClientError], None]] = None,
     ) -> Iterator[SyncRecord]:
         """Yields changed records, decrypted, oldest first within a collection; never ends.
 
         Starts with the changes after `since`, in ms since 1970; by default, now. Watches the given collections; by default, all except
-        `crypto` and `meta`. Polls the list of collections, and reads only those that have changed. Doesn't see records deleted without a
-        tombstone; Firefox always writes one. Raises ClientError if the first round fails, or if the credentials are rejected. If a later
-        round fails, `on_error` gets the reason, and the next round catches up.
+        `crypto`, `meta` and those of `exclude`. Polls the list of collections, and reads only those that have changed. Doesn't see records
+        deleted without a tombstone; Firefox always writes one. Raises ClientError if the first round fails, or if the credentials are
+        rejected. If a later round fails, `on_error` gets the reason, and the next round catches up.
         """
-        return watch(self, since, every_seconds, None if collections is None else frozenset(collections), on_error)
+        wanted = None if collections is None else frozenset(collections)
+        return watch(self, since, every_seconds, wanted, frozenset(exclude) | {"crypto", "meta"}, on_error)
 
     def transaction(self, requests: Iterable[TransactionRequest]) -> List[TransactionResponse]:
         """Sends requests as one transaction: all writes become visible at once, or none.
@@ -158,8 +160,8 @@ def connect(
     """Creates a client, and checks that the sync key decrypts the account. Raises ClientError.
 
     `max_pauses`: maximum retries of a request that gets 503 or 429 with a pause of up to a minute. `on_pause`: called before each pause,
-    with its length in seconds and the status. `on_new_token`: called with a renewed access token, which is also written to the account's
-    file. `sleep`: replaces `time.sleep`.
+    with its length in seconds and the status; 200 for a `Backoff` that `changes` keeps. `on_new_token`: called with a renewed access
+    token, which is also written to the account's file. `sleep`: replaces `time.sleep`.
     """
     client = SyncClient(account, ClientOptions(max_pauses, on_pause, on_new_token, sleep))
     client.keys_of("bookmarks")

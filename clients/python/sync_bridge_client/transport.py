@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Mapping, Optional
@@ -29,7 +30,7 @@ class ClientOptions:
 
     # Maximum retries of a request that gets 503 or 429 with a pause of up to a minute.
     max_pauses: int = 3
-    # Called before each pause, with its length in seconds and the status.
+    # Called before each pause, with its length in seconds and the status; 200 for a `Backoff` that `changes` keeps.
     on_pause: Optional[Callable[[float, int], None]] = None
     # Called with a renewed access token, which is also written to the account's file.
     on_new_token: Optional[Callable[[str], None]] = None
@@ -54,6 +55,7 @@ class Requests:
         self._options = options
         address = account.bridge_url.rstrip("/")
         server_url = address if address.endswith("/v1") else f"{address}/v1"
+        self._backoff_until = 0.0
         self._session = Session(server_url=server_url, auth=self._identify, timeout=_TIMEOUT_SECONDS)
 
     def ask(self, path: str, method: str = "get", body: Optional[Dict[str, Any]] = None) -> Answer:
@@ -76,14 +78,14 @@ class Requests:
             has_renewed = False
             if self._options.on_pause is not None:
                 self._options.on_pause(seconds, refusal.status_code)
-            self.wait(seconds)
+            self._options.sleep(seconds)
 
-    def wait(self, seconds: float) -> None:
-        self._options.sleep(seconds)
-
-    def backoff_seconds(self) -> float:
-        """The pause that the last response asked of clients that can wait."""
-        return max(0.0, (self._session.backoff or 0) - time.time())
+    def rest(self, seconds: float) -> None:
+        """Waits for so many seconds, or longer if the bridge has asked for it with `Backoff`."""
+        backoff_seconds = self._backoff_until - time.time()
+        if backoff_seconds > seconds and self._options.on_pause is not None:
+            self._options.on_pause(math.ceil(backoff_seconds), 200)
+        self._options.sleep(max(seconds, backoff_seconds))
 
     def _identify(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         request.headers["Authorization"] = f"Bearer {self._account.token}"
@@ -97,11 +99,12 @@ class Requests:
             self._options.on_new_token(self._account.token)
 
     def _send(self, path: str, method: str, body: Optional[Dict[str, Any]]) -> Answer:
-        # The session would raise until a `Backoff` is over, even in the middle of a read; `changes` waits between its rounds instead.
-        self._session.backoff = None
         try:
             # A redirect could send the credentials to another server.
             content, headers = self._session.request(method, path or "/", payload=body, allow_redirects=False)
+            # The session would refuse the rest of what was begun until a `Backoff` is over; `changes` keeps it between its rounds.
+            self._backoff_until = max(self._backoff_until, self._session.backoff or 0)
+            self._session.backoff = None
         except requests.exceptions.JSONDecodeError as error:
             raise ClientError(LOST_ANSWER if body else "The bridge returned no JSON: is this its address?") from error
         except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:

@@ -7,6 +7,7 @@ import {
   realpathSync,
   renameSync,
   rmSync,
+  statSync,
   writeSync,
 } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -63,7 +64,8 @@ export function keepToken(path: string, account: Account, host: Host): void {
     const text = host.readFile(path)
     // The file may contain another account by now.
     if (parseAccount(text).refreshToken !== account.refreshToken) return
-    writeWhole(path, [text.replace(/^((?:export )?BEARER_TOKEN=).*$/m, `$1${account.token}`)])
+    // A function, because a text may hold references like $&.
+    writeWhole(path, [text.replace(/^((?:export )?BEARER_TOKEN=).*$/m, (_, name) => name + account.token)])
   } catch (error) {
     host.stderr.write(
       `warning: Cannot save the new access token in ${path} (${reasonOf(error)}): the next run has to renew it again\n`,
@@ -78,26 +80,38 @@ export function removeAccountFile(path: string): void {
 
 /**
  * Replaces a file atomically, readable only for its owner. Syncs the contents before the rename, so that a power failure leaves no empty
- * file.
+ * file. A device or a pipe is written to as it is.
  */
 export function writeWhole(path: string, parts: Iterable<string>): void {
+  // Renamed, a file would take the place of /dev/null for the whole machine.
+  if (isSpecial(path)) return writeParts(openSync(path, 'w'), parts)
   const target = targetOf(path)
   const draft = join(dirname(target), `.${basename(target)}.${randomUUID()}`)
   const file = openSync(draft, 'wx', 0o600)
   try {
-    try {
-      for (const part of parts) {
-        const bytes = Buffer.from(part)
-        for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
-      }
-      fsyncSync(file)
-    } finally {
-      closeSync(file)
-    }
+    writeParts(file, parts, () => fsyncSync(file))
     renameSync(draft, target)
   } catch (error) {
     rmSync(draft, { force: true })
     throw error
+  }
+}
+
+/** Whether there is something that is no file. */
+export function isSpecial(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === false
+}
+
+/** Writes to an open file, and closes it. */
+function writeParts(file: number, parts: Iterable<string>, sync = () => {}): void {
+  try {
+    for (const part of parts) {
+      const bytes = Buffer.from(part)
+      for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
+    }
+    sync()
+  } finally {
+    closeSync(file)
   }
 }
 

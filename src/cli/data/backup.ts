@@ -2,6 +2,7 @@ import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/pr
 import { join } from 'node:path'
 import { collectionKeys, decryptRecord, keyPairFromHex, UnreadableRecord } from '../../client/crypto.ts'
 import { ClientError } from '../../client/errors.ts'
+import { collectionForm } from '../../domain/record.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { backupNames, fileOf, incompleteMark, readRecords, readState, type State } from './backup-folder.ts'
 import { Progress } from './progress.ts'
@@ -114,6 +115,11 @@ class Backup {
     const syncIds = await this.#readSyncIds()
     const collections = await client.collections()
     for (const [index, { name, lastModified }] of collections.entries()) {
+      // A name becomes that of a file, and a bridge of somebody else may send anything.
+      if (!collectionForm.test(name)) {
+        problems.push(`${JSON.stringify(name)}: not a name of a collection`)
+        continue
+      }
       const syncId = syncIds[name]?.syncID ?? null
       const known = before.get(name)
       const saved = known ? await collect(readRecords(last!, name)).catch(() => []) : []

@@ -3,6 +3,7 @@ import {
   bookmarksMarkdown,
   bookmarkUrls,
   inMarkdown,
+  inOneLine,
   markdownLink,
   plainBookmarks,
 } from '../../client/bookmark-lists.ts'
@@ -22,7 +23,7 @@ import {
   visitedPage,
 } from '../../client/files.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import { writeWhole } from './account-file.ts'
+import { isSpecial, writeWhole } from './account-file.ts'
 import { collectYoungGarbage } from './garbage.ts'
 import { exportFormats } from './export-formats.ts'
 import { readMoment } from './dates.ts'
@@ -86,6 +87,9 @@ async function deliver(parts: Iterable<string>, output: string | null, host: Hos
     for (const part of parts) if (!(await writeOut(host, part))) return
     return
   }
+  // Ctrl+C would leave a hidden draft with decrypted data behind: it waits until the file is whole. For a pipe that could be forever.
+  if (!isSpecial(output))
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) host.onSignal(name, () => {})
   try {
     writeWhole(output, parts)
   } catch (error) {
@@ -229,7 +233,7 @@ const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
     )
     return csv([['device', 'title', 'url', 'used'], ...rows])
   },
-  urls: (devices) => devices.flatMap(({ tabs }) => tabs.map(({ url }) => `${url}\n`)).join(''),
+  urls: (devices) => devices.flatMap(({ tabs }) => tabs.map(({ url }) => `${inOneLine(url)}\n`)).join(''),
   markdown: (devices) =>
     devices
       .map(({ device, tabs }) => {
@@ -247,7 +251,7 @@ function* listJson<Item>(items: Item[], shownAs: (item: Item) => unknown): Gener
   for (let from = 0; from < items.length; from += itemsInPart) {
     const part = items.slice(from, from + itemsInPart).map(shownAs)
     // Without the brackets, which are on their own lines.
-    yield (from === 0 ? '[\n' : ',\n') + JSON.stringify(part, null, 2).slice(2, -2)
+    yield (from === 0 ? '[\n' : ',\n') + jsonText(part, 2).slice(2, -2)
   }
   yield '\n]\n'
 }

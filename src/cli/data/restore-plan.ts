@@ -124,13 +124,18 @@ export class Translator {
     current: Map<string, StoredRecord>,
   ): Promise<void> {
     const lost = Map.groupBy(restored.values(), ({ parentid }) => textOf(parentid))
+    const saved = new Map<string, StoredRecord>()
+    if (lost.size > 0) {
+      for await (const record of readRecords(this.backup, 'bookmarks'))
+        if (lost.has(record.id)) saved.set(record.id, record)
+    }
     for (const [parentId, children] of lost) {
       const there = current.get(parentId)
       if (!there || restored.has(parentId)) continue
       const parent = await this.#readCurrent('bookmarks', there)
       if (parent?.type !== 'folder') continue
-      const saved = await find(readRecords(this.backup, 'bookmarks'), parentId)
-      const before = saved && (await this.#readSaved('bookmarks', saved))
+      const savedParent = saved.get(parentId)
+      const before = savedParent && (await this.#readSaved('bookmarks', savedParent))
       const ids = new Set(children.map(({ id }) => id))
       const merged = mergeChildren(listOf(parent.children), listOf(before?.children), ids)
       if (merged.length === listOf(parent.children).length) continue
@@ -191,7 +196,7 @@ export function mergeChildren(now: string[], before: string[], back: ReadonlySet
   const known = new Set(before)
   for (const id of before) {
     if (present.has(id)) anchor = id
-    else if (back.has(id)) following.set(anchor, [...(following.get(anchor) ?? []), id])
+    else if (back.has(id)) following.getOrInsertComputed(anchor, () => []).push(id)
   }
   const unknown = [...back].filter((id) => !present.has(id) && !known.has(id))
   return [

@@ -84,7 +84,12 @@ export async function withBridge(
     const client: SyncClient = new SyncClient(
       { ...account, bridgeUrl },
       {
-        onPause: (seconds, status) => tell(`The bridge returned ${status}: retrying in ${seconds} s`),
+        onPause: (seconds, status) =>
+          tell(
+            status === 200
+              ? `The bridge asks for a pause: continuing in ${seconds} s`
+              : `The bridge returned ${status}: retrying in ${seconds} s`,
+          ),
         onNewToken: () => onNewToken(client.account),
       },
     )
