@@ -1,9 +1,9 @@
-/** Waiting, which the explorer never does: it does not load this. */
+/** Pauses between requests. A module of its own, because the explorer does not need it. */
 
-// A timer for longer than that would fire at once.
+// Longer timers fire at once.
 const longestTimerMs = 2 ** 31 - 1
 
-/** Resolves after that time; rejects when the signal fires. */
+/** Resolves after the time; rejects when the signal is aborted. */
 export function wait(seconds: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)
@@ -22,8 +22,8 @@ export function wait(seconds: number, signal?: AbortSignal): Promise<void> {
   })
 }
 
-/** What is asked of a bridge, as far as it says how long to wait. */
-interface Patient {
+/** The part of `Requests` that says how long to wait. */
+interface Pausable {
   readonly options: {
     onPause?(seconds: number, status: number): void
     sleep?(seconds: number, signal?: AbortSignal): Promise<void>
@@ -31,8 +31,8 @@ interface Patient {
   readonly backoffUntilMs: number
 }
 
-/** Waits for so many seconds, or for as long as the bridge wants to be left alone by those who have time. Rejects when the signal fires. */
-export async function rest(requests: Patient, seconds: number, signal?: AbortSignal): Promise<void> {
+/** Waits for so many seconds, or longer if the bridge has asked for it with `Backoff`. Rejects when the signal is aborted. */
+export async function rest(requests: Pausable, seconds: number, signal?: AbortSignal): Promise<void> {
   const { onPause, sleep = wait } = requests.options
   const backoffSeconds = (requests.backoffUntilMs - Date.now()) / 1000
   if (backoffSeconds > seconds) onPause?.(Math.ceil(backoffSeconds), 200)

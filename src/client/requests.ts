@@ -40,7 +40,7 @@ const longestPauseSeconds = 60
 /** Sends the requests of one account: renews the access token, waits when asked to, and turns error responses into `ClientError`. */
 export class Requests {
   readonly options: ClientOptions
-  /** Until when the bridge wants to be left alone by those who have time, in ms since 1970. */
+  /** When the pause ends that the bridge has asked for with `Backoff`, in ms since 1970. */
   backoffUntilMs = 0
   readonly #account: Account
   readonly #api: string
@@ -80,7 +80,7 @@ export class Requests {
       if (pauses === maxPauses || seconds === null) return answer
       await answer.body?.cancel()
       onPause?.(seconds, answer.status)
-      // The explorer, which never waits, does not load this.
+      // Imported on demand, because the explorer never waits.
       const { wait } = await import('./pauses.ts')
       await (this.options.sleep ?? wait)(seconds, options.signal)
     }

@@ -31,7 +31,7 @@ export interface Choice {
 export class Contents {
   /** The tags of bookmarks, with the number of bookmarks for each. */
   readonly tags: Map<string, number>
-  /** What the key does not open. */
+  /** Records that the key does not decrypt. */
   readonly unreadable: SyncRecord[]
   readonly #all: Arranged[]
   readonly #search = new Search()

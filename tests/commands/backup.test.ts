@@ -213,7 +213,7 @@ describe('backup', () => {
 
     const { said, code } = await run(user, ['backup', backups], { BRIDGE_URL: proxy.url })
 
-    expect(said).toEndWith('"../../evil": not a name of a collection\n')
+    expect(said).toEndWith('"../../evil": not a valid collection name\n')
     expect(code).toBe(3)
     expect(readdirSync(folder)).toEqual(['backups'])
     expect(readdirSync(backups)).toEqual([expect.stringMatching(/-incomplete$/)])
