@@ -10,7 +10,7 @@ export interface WatchOptions {
   /** @default all except `crypto`, `meta` and those in `except` */
   collections?: string[]
   except?: string[]
-  /** The bridge may ask for longer pauses, which are kept. @default 60 */
+  /** The pause between rounds; longer if the bridge asks for it with `Backoff`. @default 60 */
   everySeconds?: number
   signal?: AbortSignal
   /** Called when a round fails; the next one catches up. Throw to stop watching. */

@@ -57,7 +57,7 @@ export class Requests {
 
   /** Sends a request for a path below the version, such as `/batch`; an empty path is the root view. Rejects with `ClientError`. */
   async ask(path: string, options: RequestOptions = {}): Promise<Answer> {
-    return read(await this.#sendPatiently(path, options), options)
+    return read(await this.#sendWithRetries(path, options), options)
   }
 
   /** Requests a list of records, which are parsed as they arrive. Rejects with `ClientError`, as does `parts`. */
@@ -65,14 +65,14 @@ export class Requests {
     path: string,
     options: RequestOptions = {},
   ): Promise<{ headers: Headers; parts: AsyncIterable<StoredRecord[]> }> {
-    const answer = await this.#sendPatiently(path, options)
+    const answer = await this.#sendWithRetries(path, options)
     if (!answer.ok || answer.body === null) await read(answer, options)
     // Imported on demand, because the explorer does not use it.
     const { parseRecords } = await import('./record-list.ts')
     return { headers: answer.headers, parts: parseRecords(answer.body!, brokenOff) }
   }
 
-  async #sendPatiently(path: string, options: RequestOptions): Promise<Response> {
+  async #sendWithRetries(path: string, options: RequestOptions): Promise<Response> {
     const { maxPauses = 3, onPause } = this.options
     for (let pauses = 0; ; pauses += 1) {
       const answer = await this.#sendRenewed(path, options)

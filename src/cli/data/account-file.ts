@@ -80,10 +80,10 @@ export function removeAccountFile(path: string): void {
 
 /**
  * Replaces a file atomically, readable only for its owner. Syncs the contents before the rename, so that a power failure leaves no empty
- * file. A device or a pipe is written to as it is.
+ * file. Devices and pipes are opened and written to.
  */
 export function writeWhole(path: string, parts: Iterable<string>): void {
-  // Renamed, a file would take the place of /dev/null for the whole machine.
+  // Renaming would replace a device, such as /dev/null, with a file.
   if (isSpecial(path)) return writeParts(openSync(path, 'w'), parts)
   const target = targetOf(path)
   const draft = join(dirname(target), `.${basename(target)}.${randomUUID()}`)
@@ -97,7 +97,7 @@ export function writeWhole(path: string, parts: Iterable<string>): void {
   }
 }
 
-/** Whether there is something that is no file. */
+/** Whether the path exists and is not a regular file. */
 export function isSpecial(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() === false
 }

@@ -115,9 +115,9 @@ class Backup {
     const syncIds = await this.#readSyncIds()
     const collections = await client.collections()
     for (const [index, { name, lastModified }] of collections.entries()) {
-      // A name becomes that of a file, and a bridge of somebody else may send anything.
+      // Names become file names, and BRIDGE_URL may name a malicious bridge.
       if (!collectionForm.test(name)) {
-        problems.push(`${JSON.stringify(name)}: not a name of a collection`)
+        problems.push(`${JSON.stringify(name)}: not a valid collection name`)
         continue
       }
       const syncId = syncIds[name]?.syncID ?? null

@@ -87,7 +87,7 @@ async function deliver(parts: Iterable<string>, output: string | null, host: Hos
     for (const part of parts) if (!(await writeOut(host, part))) return
     return
   }
-  // Ctrl+C would leave a hidden draft with decrypted data behind: it waits until the file is whole. For a pipe that could be forever.
+  // Ctrl+C takes effect only when the file is complete, because it would leave a draft with decrypted data. Not for pipes, which may block.
   if (!isSpecial(output))
     for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) host.onSignal(name, () => {})
   try {
