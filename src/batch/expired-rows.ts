@@ -74,10 +74,15 @@ export class ExpiredRows {
     const { storage, collection } = this
     const writes = rewritten.map((id): RecordWrite => ({ id, ttlSeconds: fieldLimits.ttlSeconds }))
     const staged = await storage.stage(collection, writes, since, null)
-    for (const id of rewritten) this.#revealed.add(id)
+    const added = rewritten.filter((id) => !this.#revealed.has(id))
+    for (const id of added) this.#revealed.add(id)
     const outcome =
       staged.outcome === 'staged' ? await storage.commitStaged(collection, staged.batch, since) : staged
-    if (outcome.outcome === 'moved') return null
+    if (outcome.outcome === 'moved') {
+      // Not revealed by us, so an empty record there is another client's.
+      for (const id of added) this.#revealed.delete(id)
+      return null
+    }
     const snapshot = await storage.snapshot(collection, ids)
     return snapshot.timestamp === outcome.timestamp ? snapshot : null
   }

@@ -78,6 +78,22 @@ describe('runTransaction: rows of deleted records', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['committed'])
   })
 
+  it('are kept when another client writes an empty record there just before they would be revealed', async () => {
+    const storage = stored()
+    beforeRemoval(storage, () => {
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      storage.onCall = ({ name }) => {
+        if (name !== 'commitStaged') return
+        storage.onCall = () => {}
+        storage.otherWrites('tabs', [{ id: 'a', payload: '', ttlSeconds }])
+      }
+    })
+
+    await transact(storage, deletion)
+
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: '' }, b: { payload: 'new' } } })
+  })
+
   it('are removed once they prove empty, even if another client writes other records meanwhile', async () => {
     const storage = stored()
     beforeRemoval(storage, () => {
