@@ -886,7 +886,7 @@ describe('changes', () => {
         ['by new keys', { id: 'by new keys' }, null],
       ])
       expect(failures).toEqual(['The storage failed'])
-      const pauses = naps.map((seconds: number) => (seconds > 25 && seconds <= 30 ? 'Backoff' : seconds))
+      const pauses = naps.map((seconds: number) => (seconds > 7 && seconds <= 30 ? 'Backoff' : seconds))
       expect(pauses).toEqual([7, 7, 7, 7, 'Backoff', 'Backoff', 'Backoff'])
       // Only what has changed is listed.
       expect(lists() - before).toBe(4)
