@@ -73,16 +73,6 @@ describe('AnswerStreams.send', () => {
     expect(noted).toEqual([4000])
   })
 
-  it('hands over pieces of one size', async () => {
-    const { reader } = send(createStreams(), new Uint8Array(150_000))
-
-    const lengths: number[] = []
-    for (let piece = await reader.read(); !piece.done; piece = await reader.read())
-      lengths.push(piece.value.length)
-
-    expect(lengths).toEqual([65_536, 65_536, 150_000 - 2 * 65_536])
-  })
-
   it('passes on a stream that breaks, and tells after how many bytes', async () => {
     const world = createStreams()
     const gone = new Error('gone')

@@ -312,7 +312,7 @@ describe('the Debian package', () => {
 
       expect(said).toBe('')
     },
-    120_000,
+    600_000,
   )
 
   it('brings a manual page, completions, a changelog and what makes the user', async () => {

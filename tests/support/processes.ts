@@ -79,7 +79,7 @@ export async function runToEnd(command: string[], { cwd, environment, input }: R
     stdin: input === undefined ? 'ignore' : Buffer.from(input),
     stdout: 'pipe',
     stderr: 'pipe',
-    timeout: 110_000,
+    timeout: 600_000,
   })
   const [output, errors, code] = await Promise.all([
     new Response(child.stdout).text(),

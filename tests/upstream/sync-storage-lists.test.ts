@@ -1,10 +1,13 @@
-import { afterEach, describe, expect, it } from 'bun:test'
+import { afterEach, describe, expect, it, jest } from 'bun:test'
 import { noPrecondition, timestamp, type Precondition } from '../../src/domain/record.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
 import type { ByteSource, BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 
-afterEach(cleanUp)
+afterEach(async () => {
+  jest.useRealTimers()
+  await cleanUp()
+})
 
 async function listPage(storage: BulkStorage, options: Partial<ListOptions> = {}, collection = 'tabs') {
   return pageOf(await storage.list(collection, { sort: 'newest', ...options }, noPrecondition))
@@ -23,11 +26,15 @@ describe('list', () => {
     expect(documents[0]!.hasWaiters!()).toBe(false)
     const newcomer = lists.acquire(proxy.url, 'newcomer')
     expect(documents[0]!.hasWaiters!()).toBe(true)
-    expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'overload' })
+    jest.useFakeTimers()
+    const waiting = failureOf(listPage(storage))
+    for (let turn = 0; turn < 50; turn += 1) await Promise.resolve()
+    jest.advanceTimersByTime(100)
+    expect(await waiting).toMatchObject({ failure: 'overload' })
     documents[0]!.cancel()
     await newcomer
     expect(documents[1]!.hasWaiters!()).toBe(false)
-  }, 4000)
+  })
 
   it('is the collection in the exposed form, in one request', async () => {
     const { storage, has, proxy, user } = await openRig()
@@ -53,17 +60,6 @@ describe('list', () => {
       host: headers.get('host')!,
       'user-agent': 'Test/1.0',
     })
-  })
-
-  it('tells the number of a long list before it has been read', async () => {
-    const { storage, sandbox, user } = await openRig()
-    sandbox.seed(user, 'history', 3000)
-
-    const page = await listPage(storage, {}, 'history')
-
-    expect(page.document).not.toBeInstanceOf(Uint8Array)
-    expect(page.count).toBe(3000)
-    expect(await recordsOf(page)).toHaveLength(3000)
   })
 
   it('stops reading when its reader leaves', async () => {
@@ -220,7 +216,9 @@ describe('a read that fails', () => {
     ...[404, 405, 406, 304, 412].map((status): [number, string] => [status, '0']),
     [202, '[]'],
     [200, ''],
-    [200, '', 'NaN'],
+    ...['NaN', '-1.00', '1e9', '1.234', '1,00', '1.00, 2.00', '0x10'].map(
+      (time): [number, string, string] => [200, '', time],
+    ),
     [200, 'not JSON', '1.00'],
   ])('takes %d "%s" for nonsense', async (...row) => {
     const [status, body, lastModified] = row
