@@ -63,16 +63,6 @@ describe('AnswerStreams.send', () => {
     expect(endings).toEqual([{ bytes: 300_000, failure: null }])
   })
 
-  it('notes the garbage of a list, several times its pieces, and none of a body that is there', async () => {
-    const noted: number[] = []
-    const world = createStreams({ reportGarbage: (bytes) => void noted.push(bytes) })
-    const { reader } = send(world, endless(1000).stream)
-    await reader.read()
-    await send(world, new Uint8Array(1000)).reader.read()
-
-    expect(noted).toEqual([4000])
-  })
-
   it('passes on a stream that breaks, and tells after how many bytes', async () => {
     const world = createStreams()
     const gone = new Error('gone')

@@ -62,35 +62,6 @@ describe('write', () => {
     expect(proxy.requests[0]!.headers.get('content-type')).toBe('application/json')
   })
 
-  it('creates a collection that was never used', async () => {
-    const { storage } = await start()
-
-    expect(timestampOf(await storage.write('new', [{ id: 'a' }], zeroTimestamp))).toBeGreaterThan(0)
-    expect(await storage.write('new', [{ id: 'a' }], zeroTimestamp)).toEqual({ outcome: 'moved' })
-  })
-
-  it('tells which records the storage would not take; the others stand', async () => {
-    const { storage, before, stored } = await start({ limits: { max_record_payload_bytes: 100 } })
-
-    const outcome = await storage.write(
-      'tabs',
-      [
-        { id: 'a', payload: 'new' },
-        { id: 'b', payload: 'x'.repeat(101) },
-        { id: 'x'.repeat(65), payload: '' },
-      ],
-      before,
-    )
-
-    expect(outcome).toMatchObject({
-      rejected: new Map([
-        ['b', 'too-large'],
-        ['x'.repeat(65), 'invalid'],
-      ]),
-    })
-    expect(stored()).toEqual({ a: 'new', b: 'old', 'c,d': 'old' })
-  })
-
   it('waits for the next step of the clock where it knows that this one is taken', async () => {
     const { storage, open, before, pauses, proxy } = await start()
 
@@ -172,18 +143,6 @@ describe('write', () => {
     expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject(expected)
 
     expect(proxy.requests).toHaveLength(1)
-  })
-
-  it('goes on when the client hangs up', async () => {
-    const { open, before, proxy } = await start()
-    const client = new AbortController()
-    const storage = await open({ client })
-    proxy.plan(() => {
-      client.abort()
-      return null
-    })
-
-    expect(timestampOf(await storage.write('tabs', [{ id: 'a' }], before))).toBeGreaterThan(before)
   })
 
   it('is not begun after the deadline, but finished beyond the point of no return', async () => {
