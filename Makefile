@@ -8,12 +8,12 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where the source can be had, for __version__: the public address of the repository, unless something else is given.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build bench client python-client deb dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build site pictures bench client python-client deb dist clean
 
-help: ## this list
+help: ## shows this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
 
-run: build ## a storage with sample data, and the bridge over it
+run: build ## starts a storage with sample data, and a bridge to it
 	@dist/sync-bridge sandbox
 
 test: build ## every test, against real servers and the executable
@@ -28,7 +28,7 @@ test-fast: node_modules ## the tests that take less than half a minute
 test-tools: ## installs the programs that tests start, from Debian's packages
 	@bash tests/tools.sh install
 
-test-systemd: build ## operates the Debian package under a real systemd; for root
+test-systemd: build ## runs the Debian package under a real systemd; for root
 	@BUN="$(BUN)" bash tests/operate/real-systemd.sh
 
 check: node_modules ## types, lint, format
@@ -43,7 +43,7 @@ format: node_modules ## formats everything
 settings-page: node_modules ## docs/settings.md, after a change of the settings
 	@$(BUN) .ci/settings-page.ts > docs/settings.md
 
-promises: node_modules ## docs/interface.md, after a change of a name that 1.x keeps
+promises: node_modules ## the pages of names that 1.x keeps, after a change of one
 	@$(BUN) .ci/interface-page.ts
 
 commands-page: node_modules ## docs/commands.md, after a change of the commands
@@ -67,7 +67,15 @@ dist/sync-bridge: node_modules package.json $(shell find src docs -type f) $(wil
 client: node_modules ## the JavaScript package: dist/client/, and a tarball of it for npm
 	@$(BUN) .ci/javascript-client.ts dist
 
-bench: build ## performance beside its peers, into bench/RESULTS.md; FULL=1 asks a million requests
+site: ## the guides as a static site with a front page, in dist/site/
+	@command -v chromium >/dev/null || { echo 'Cannot find "chromium", which takes the screenshots: apt-get install chromium'; exit 1; }
+	@$(MAKE) --no-print-directory build
+	@$(BUN) .ci/site.ts dist/site "$(SOURCE)"
+
+pictures: site ## docs/images/, after a change of the explorer
+	@cp dist/site/images/explorer.png docs/images/
+
+bench: build ## compares performance with peers, into bench/RESULTS.md; FULL=1 sends a million requests
 	@FULL=$(FULL) $(BUN) bench/run.ts dist/sync-bridge
 
 deb: node_modules ## the Debian package for this machine, in dist/

@@ -83,13 +83,13 @@ install_release() {
   version=$("$work/new/bin/$name" --version 2>"$work/reason") ||
     fail "The executable for $platform does not start here: $(cannot_start)"
   mkdir -p "$work/new/share/$name"
-  # The next release has to be by the same signers.
+  # The next release must have the same signers.
   known=$prefix/share/$name/allowed_signers
   if [ -f "$work/allowed_signers" ]; then known=$work/allowed_signers; fi
   if [ -f "$known" ]; then cp "$known" "$work/new/share/$name/allowed_signers"; fi
   place
   echo "Installed $version in $prefix"
-  case :$PATH: in *:"$prefix/bin":*) ;; *) echo "Add $prefix/bin to your PATH to call it by its name" ;; esac
+  case :$PATH: in *:"$prefix/bin":*) ;; *) echo "Add $prefix/bin to your PATH" ;; esac
 }
 
 find_platform() {
@@ -142,7 +142,7 @@ get() { # get NAME: fetches a file of the release
 
 last_reason() {
   reason=$(tail -1 "$work/reason")
-  printf '%s' "${reason:-the server does not answer, or has no such file}"
+  printf '%s' "${reason:-the server does not respond, or has no such file}"
 }
 
 cannot_start() {
@@ -158,7 +158,7 @@ verify_signature() {
     fail "The release in \"$from\" is unsigned: pass --unsigned if you trust where it is from"
   command -v ssh-keygen >/dev/null ||
     fail 'Cannot check the signature: install the OpenSSH client, which has ssh-keygen, or pass --unsigned'
-  # Whoever signed the release that is installed signs the next one, too.
+  # The next release must be signed by the signers of the installed one.
   if [ -n "$signers" ]; then
     [ -f "$signers" ] || fail "Cannot read the signers: there is no file \"$signers\""
     cp "$signers" "$work/allowed_signers"

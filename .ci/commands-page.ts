@@ -8,17 +8,17 @@ import {
 
 const introduction = `# Commands
 
-Every command of the executable, with its options. \`sync-bridge help COMMAND\` prints the same. Made from \`src/cli/command-line.ts\` by
+Every command of the executable, with its options. \`sync-bridge help COMMAND\` prints the same. Generated from \`src/cli/command-line.ts\` by
 \`make commands-page\`.
 
-| Exit code | Means |
+| Exit code | Meaning |
 | --- | --- |
 | 0 | Success |
 | 1 | Failure; the last line says why |
-| 2 | Wrong arguments, or a problem in the settings |
-| 3 | Done in part; what is missing is named |
+| 2 | Usage error, or a problem in the settings |
+| 3 | Partial success; the command lists what is missing |
 
-Data goes to the standard output, everything else to the standard error.
+Data goes to standard output, everything else to standard error.
 `
 
 const owners: readonly string[] = dataCommandNames
@@ -30,8 +30,8 @@ export function commandsPage(): string {
   return [
     introduction,
     '\n## Your own data\n',
-    'They read the account from `--account FILE`, else from `$SYNC_BRIDGE_ACCOUNT`, else from `~/.config/sync-bridge/account.env`\n' +
-      '(`$XDG_CONFIG_HOME` in place of `~/.config` where it is set). [Your data](your-data.md) shows how to use them.\n',
+    'These read the account from `--account FILE`, else from `$SYNC_BRIDGE_ACCOUNT`, else from `~/.config/sync-bridge/account.env`\n' +
+      '(or `$XDG_CONFIG_HOME` instead of `~/.config`, if set). [Your data](your-data.md) shows how to use them.\n',
     ...dataCommandNames.map(section),
     '\n## A service for others\n',
     '[Run a bridge](run.md) shows how to use them.\n',

@@ -1,9 +1,11 @@
-// Writes docs/interface.md, which `make promises` does: every name that 1.x keeps. A name that the page has and the code no longer
-// has stops it, because that would break somebody's alerts, scripts or settings.
-import { readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+// `make promises` writes two pages from the code: every name that 1.x keeps, and among them the log events and metrics. A name that a
+// page has and the code no longer has stops it, because that would break alerts, scripts or settings.
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 
 import { descriptions, generalHelp, defaultSettingsFile } from '../src/cli/command-line.ts'
+import { accountPath } from '../src/cli/data/account-file.ts'
+import { formatAccount } from '../src/client/account.ts'
 import { createLog } from '../src/observability/log.ts'
 import { logEvents } from '../src/observability/log-events.ts'
 import { createRegistry } from '../src/observability/registry.ts'
@@ -12,31 +14,79 @@ import { createObservers } from '../src/service/observers.ts'
 import { addProcessMetrics } from '../src/service/process-metrics.ts'
 import { collectionSettings, removedSettings, settingsSchema } from '../src/settings/schema.ts'
 
-/** Where the page is. */
-export const interfacePath = join(import.meta.dir, '../docs/interface.md')
+/** A name with its meaning, which may be empty, and in a table what is between them. */
+type Entry = [name: string, meaning: string, ...between: string[]]
 
-/** A name with its meaning, which may be empty. */
-type Entry = [name: string, meaning: string]
-
-interface Section {
+export interface Section {
   title: string
   /** What one of its names is called in a sentence. */
   kind: string
   note?: string
+  /** The heads of its table; without it, the section is a list. */
+  table?: string[]
   entries: Entry[]
 }
 
-const introduction = `# What 1.x keeps
+export interface Page {
+  path: string
+  introduction: string
+  sections: Section[]
+  conclusion: string
+}
 
-Every name that settings files, scripts, alerts and clients can depend on. Within 1.x none of them is removed or renamed, and none
-gets another meaning. New ones may come with any release; ignore what you don't know. [promises.md](promises.md) says how the bridge
-behaves. Everything else may change: texts for people, fields of log lines, the order of lists, the layout of pages.
+const ofInterface = `# What 1.x keeps
+
+Every name that settings files, scripts, alerts and clients can depend on. Within 1.x, none is removed or renamed, or changes its
+meaning. Any release may add new ones; ignore unknown ones. [promises.md](promises.md) says how the bridge
+behaves, and [Log events and metrics](log-events-and-metrics.md) lists names that 1.x keeps, too. Everything else may change: texts for
+people, fields of log lines, the order of lists, the layout of pages.
+
+Made from the code by \`make promises\`.
+`
+
+const ofEvents = `# Log events and metrics
+
+What a bridge reports while it runs, by name. Alerts and searches can rely on these names: 1.x keeps them all. Any release may add new
+ones. [Run a bridge](run.md#monitor) shows how to read the log, and what to do about each alert.
 
 Made from the code by \`make promises\`.
 `
 
 /** All that is promised, as the code has it. */
-export function interfaceSections(): Section[] {
+export function interfacePages(): Page[] {
+  const path = (name: string) => join(import.meta.dir, '../docs', name)
+  return [
+    { path: path('interface.md'), introduction: ofInterface, sections: nameSections(), conclusion: '' },
+    {
+      path: path('log-events-and-metrics.md'),
+      introduction: ofEvents,
+      sections: [
+        {
+          title: 'Log events',
+          kind: 'log event',
+          note: 'The `event` of a line. Every line has `time`, `level` and `event`; `logging_level = warning` drops info and debug.',
+          table: ['Event', 'Level', 'Meaning'],
+          entries: eventEntries(),
+        },
+        {
+          title: 'Metrics',
+          kind: 'metric',
+          note: 'In the format of Prometheus. Counters and histograms are summed over all workers.',
+          table: ['Metric and its labels', 'Type', 'Meaning'],
+          entries: metricEntries(),
+        },
+      ],
+      conclusion: `
+## Where to go
+
+- What to do about an alert, and how to search the log: [Monitor](run.md#monitor)
+- What a line of the log means for a client: [Troubleshooting](troubleshooting.md)
+`,
+    },
+  ]
+}
+
+function nameSections(): Section[] {
   return [
     {
       title: 'Settings',
@@ -48,20 +98,19 @@ export function interfaceSections(): Section[] {
       ].map((name): Entry => [name, '']),
     },
     {
-      title: 'Settings that are gone',
-      kind: 'setting that is gone',
-      note: 'A start ignores them with a warning, for all of 1.x.',
+      title: 'Removed settings',
+      kind: 'removed setting',
+      note: 'Ignored with a warning, in all of 1.x.',
       entries: Array.from(removedSettings, (name): Entry => [name, '']),
     },
     { title: 'Commands', kind: 'command', entries: commandEntries() },
     { title: 'Exit codes', kind: 'exit code', entries: exitCodes() },
     {
-      title: 'Log events',
-      kind: 'log event',
-      note: 'The `event` of a line of the log. Every line has `time`, `level` and `event`.',
-      entries: Object.entries(logEvents),
+      title: 'Environment',
+      kind: 'variable',
+      note: 'For the commands that read and write your own data.',
+      entries: environmentEntries(),
     },
-    { title: 'Metrics', kind: 'metric', note: 'Also the names of their labels.', entries: metricEntries() },
     {
       title: 'Paths',
       kind: 'path',
@@ -69,34 +118,50 @@ export function interfaceSections(): Section[] {
       entries: pathEntries(),
     },
     { title: 'Files', kind: 'file', entries: fileEntries() },
+    {
+      title: 'The account file',
+      kind: 'line of the account file',
+      note: 'Lines `NAME=value`, which `connect` writes. [connect.md](connect.md) says where the values come from.',
+      entries: accountLines(),
+    },
   ]
 }
 
-/** The page as Markdown. */
-export function interfacePage(sections: Section[]): string {
-  const texts = sections.map(({ title, note, entries }) => {
-    const lines = entries.map(([name, meaning]) => `- \`${name}\`${meaning && `: ${meaning}`}\n`)
+/** A page as Markdown. */
+export function textOf({ introduction, sections, conclusion }: Page): string {
+  const texts = sections.map(({ title, note, table, entries }) => {
+    const lines = table
+      ? tableOf(table, entries)
+      : entries.map(([name, meaning]) => `- \`${name}\`${meaning && `: ${meaning}`}\n`)
     return `## ${title}\n\n${note === undefined ? '' : `${note}\n\n`}${lines.join('')}`
   })
-  return [introduction, ...texts].join('\n')
+  return [introduction, ...texts].join('\n') + conclusion
 }
 
-/** A sentence for each name that the page has and the sections don't: what happened, and what to do. */
-export function brokenPromises(page: string, sections: Section[]): string[] {
+function tableOf(heads: string[], entries: Entry[]): string[] {
+  const rows = entries.map(([name, meaning, ...between]) => [`\`${name}\``, ...between, meaning])
+  return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`)
+}
+
+/** A sentence for each name that the text of a page has and its sections don't: what happened, and what to do. */
+export function brokenPromises(text: string, { path, sections }: Pick<Page, 'path' | 'sections'>): string[] {
   return sections.flatMap(({ title, kind, entries }) => {
     const names = new Set(entries.map(([name]) => name))
-    const [, text = ''] = page.split(`\n## ${title}\n`)
-    const promised = Array.from(text.split('\n## ')[0]!.matchAll(/^- `([^`]+)`/gm), ([, name]) => name!)
+    const [, after = ''] = text.split(`\n## ${title}\n`)
+    const promised = Array.from(after.split('\n## ')[0]!.matchAll(/^[-|] `([^`]+)`/gm), ([, name]) => name!)
     return promised
       .filter((name) => !names.has(name) && !(kind === 'setting' && removedSettings.has(name)))
-      .map((name) => `1.x promises the ${kind} "${name}", and the code no longer has it: ${remedyFor(kind)}`)
+      .map(
+        (name) =>
+          `1.x promises the ${kind} "${name}", and the code no longer has it: ${remedyFor(kind, path)}`,
+      )
   })
 }
 
-function remedyFor(kind: string): string {
+function remedyFor(kind: string, path: string): string {
   return kind === 'setting'
     ? 'bring it back, or add it to removedSettings in src/settings/schema.ts, so that a start warns of it'
-    : 'bring it back, or delete its line from docs/interface.md, say so in CHANGELOG.md, and release 2.0'
+    : `bring it back, or delete its line from docs/${basename(path)}, say so in CHANGELOG.md, and release 2.0`
 }
 
 function commandEntries(): Entry[] {
@@ -116,6 +181,12 @@ function commandEntries(): Entry[] {
 function exitCodes(): Entry[] {
   const [, codes] = /^Exit codes: (.*?)\.?$/m.exec(generalHelp)!
   return Array.from(codes!.matchAll(/(\d) (.*?)(?:, (?=\d)|$)/g), ([, code, meaning]) => [code!, meaning!])
+}
+
+function eventEntries(): Entry[] {
+  return Object.entries(logEvents).flatMap(([level, events]) =>
+    Object.entries(events).map(([name, meaning]: [string, string]): Entry => [name, meaning, level]),
+  )
 }
 
 function metricEntries(): Entry[] {
@@ -155,7 +226,7 @@ function metricEntries(): Entry[] {
   return registry.families().map(({ name, help, type, samples }) => {
     const [series = ''] = samples[0] ?? []
     const shown = labels.get(name) ?? Array.from(series.matchAll(/(\w+)="/g), ([, label]) => label!)
-    return [shown.length === 0 ? name : `${name}{${shown.join(',')}}`, `${help} (${type})`]
+    return [shown.length === 0 ? name : `${name}{${shown.join(',')}}`, help, type]
   })
 }
 
@@ -174,19 +245,48 @@ function pathEntries(): Entry[] {
   return [...declared, ...unversioned]
 }
 
+const variables: Record<string, string> = {
+  SYNC_BRIDGE_ACCOUNT: 'the account file, instead of `--account`',
+  BRIDGE_URL: 'a running bridge to use, instead of one inside the command',
+  BACKUP_SYNC_KEY: 'for `restore`: the sync key of a backup from before a password reset',
+}
+
+// The help has them in its texts.
+function environmentEntries(): Entry[] {
+  const helps = descriptions.map(([, { details = '', options }]) => details + JSON.stringify(options)).join()
+  return [...new Set(helps.match(/\b(?!SERVICE_)[A-Z]+(?:_[A-Z]+)+\b/g))].map((name) => {
+    const meaning = variables[name]
+    if (meaning === undefined)
+      throw new Error(`variables in .ci/interface-page.ts lack a meaning of "${name}"`)
+    return [name, meaning]
+  })
+}
+
+// Their meanings are in docs/connect.md.
+function accountLines(): Entry[] {
+  const anything = new Proxy({}, { get: () => 'x' })
+  return Array.from(formatAccount(anything).matchAll(/^(\w+)=/gm), ([, name]) => [name!, ''])
+}
+
 function fileEntries(): Entry[] {
   const unit = readFileSync(join(import.meta.dir, '../src/cli/systemd-unit.txt'), 'utf8')
   const credentials = Array.from(unit.matchAll(/^LoadCredential=\w+:(\S+)$/gm), ([, path]) => path!)
   return [
     [defaultSettingsFile, 'the settings of the service'],
-    ...credentials.map((path): Entry => [path, 'the secret that seals what is in the cache']),
+    ...credentials.map((path): Entry => [path, 'the secret that encrypts the cache']),
+    [
+      accountPath(new Map(), { environment: { HOME: '~' } }),
+      'your account; `$XDG_CONFIG_HOME` replaces `~/.config`',
+    ],
   ]
 }
 
 if (import.meta.main) {
-  const sections = interfaceSections()
-  const problems = brokenPromises(readFileSync(interfacePath, 'utf8'), sections)
+  const pages = interfacePages()
+  const problems = pages.flatMap((page) =>
+    brokenPromises(existsSync(page.path) ? readFileSync(page.path, 'utf8') : '', page),
+  )
   for (const problem of problems) process.stderr.write(`${problem}\n`)
   if (problems.length > 0) process.exit(1)
-  writeFileSync(interfacePath, interfacePage(sections))
+  for (const page of pages) writeFileSync(page.path, textOf(page))
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The first steps with curl. BRIDGE_URL, BUCKET, BEARER_TOKEN and KEY_ID come from the environment: `sync-bridge sandbox`
-# prints the name of a file that sets them, and docs/connect.md tells where to get those of an account.
+# prints the name of a file that sets them, and docs/connect.md says how to get those of an account.
 set -eu
 : "${BRIDGE_URL:?is not set}" "${BUCKET:?is not set}" "${BEARER_TOKEN:?is not set}" "${KEY_ID:?is not set}"
 BRIDGE_URL=${BRIDGE_URL%/}
@@ -8,7 +8,7 @@ BRIDGE_URL=${BRIDGE_URL%/v1}
 ask() { curl --silent --show-error --fail -H "Authorization: Bearer $BEARER_TOKEN" -H "X-KeyID: $KEY_ID" "$@"; }
 bucket="$BRIDGE_URL/v1/buckets/$BUCKET"
 
-echo "What this service is:"
+echo "The service:"
 ask "$BRIDGE_URL/v1/"
 echo; echo "The collections, and when each last changed:"
 ask "$bucket/collections"

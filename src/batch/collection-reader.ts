@@ -16,7 +16,7 @@ const maxHiddenRetries = 7
 /** Maximum absent ids to check, at one call each. Clients that create many records at once use new ids. */
 const maxAbsentIds = 5
 
-/** The id of no record. */
+/** An id that no record has. */
 export const absentId = 'none'
 /** Maximum attempts to create a row, in case the storage reports it and does not keep it. */
 const maxRowRounds = 4
@@ -72,7 +72,7 @@ export class CollectionReader {
     await this.read()
   }
 
-  /** Records that only this transaction has changed the collection since it was read. */
+  /** Notes that only this transaction has changed the collection since it was read. */
   recordOwnChange(timestamp: Timestamp): void {
     this.context.otherWriters.recordOwnChange(this.#name, timestamp)
   }

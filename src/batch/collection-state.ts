@@ -26,7 +26,7 @@ interface Commit {
   at: Timestamp
   /** Our last change: the commit, or the removal of rows after it. */
   changedAt: Timestamp
-  /** The records that were written, without those that the storage refused. */
+  /** The records that were written, without those that the storage rejected. */
   writes: RecordWrite[]
   /** Records that were deleted by a write, so that their expired rows remain. */
   expiredRows: string[]
@@ -75,7 +75,7 @@ export class CollectionState {
     this.#decided = null
   }
 
-  /** Records that the storage refused these records. */
+  /** Notes that the storage rejected these records. */
   reject(rejected: ReadonlyMap<string, Rejection>): void {
     if (rejected.size > 0) this.update({ rejected: new Map([...this.known.rejected, ...rejected]) })
   }
@@ -87,7 +87,7 @@ export class CollectionState {
   }
 
   /**
-   * Records that the plan is visible upstream since `at`, except for the refused ids. `isRemoval`: the rows of deleted records are gone as
+   * Notes that the plan is visible upstream since `at`, except for the rejected ids. `isRemoval`: the rows of deleted records are gone as
    * well. `seenAt`: the collection's timestamp when that was seen; may be later.
    */
   settle(

@@ -20,7 +20,7 @@ interface Seen {
 export class OtherWriters {
   readonly #seen = new RecentMap<string, Seen>(maxCollections)
 
-  /** `now`: a clock in ms that never goes back. */
+  /** `now`: a monotonic clock in ms. */
   constructor(private readonly now: () => number) {}
 
   /** Whether another bridge may be removing rows of the collection, given its snapshot. */
@@ -32,7 +32,7 @@ export class OtherWriters {
     return this.now() < settledAtMs
   }
 
-  /** Records that only this process has changed the collection since the last snapshot. */
+  /** Notes that only this process has changed the collection since the last snapshot. */
   recordOwnChange(collection: string, timestamp: Timestamp): void {
     const known = this.#seen.get(collection)
     if (known) this.#seen.set(collection, { ...known, timestamp })

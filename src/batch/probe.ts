@@ -5,9 +5,9 @@ import type { SyncRecord, Timestamp } from '../domain/record.ts'
 export const resolutionMs = 10
 
 /**
- * What a snapshot tells about a conditional write whose response was lost:
+ * What a snapshot shows about a conditional write whose response was lost:
  * - `unapplied`: the collection is unchanged, so it has not been applied so far
- * - `applied`: it was applied with that timestamp; `refused` lists records that the storage refused
+ * - `applied`: it was applied with that timestamp; `refused` lists records that the storage rejected
  * - `moved`: another writer was first, so it was not applied and never will be
  * - `unclear`: another writer has overwritten every trace
  */
@@ -36,7 +36,7 @@ export function evaluateProbe(
   const timesOf = (kind: Trace) =>
     traces.flatMap(({ trace, now }) => (trace === kind ? now!.lastModified : []))
   const [certain, likely] = [timesOf('certain'), timesOf('likely')]
-  // Some of the records were written, so the storage refused the untouched ones.
+  // Some of the records were written, so the storage rejected the untouched ones.
   if (certain.length > 0) return { verdict: 'applied', timestamp: earliest(certain), refused: untouched }
   if (untouched.length > 0) return { verdict: 'moved' }
   if (likely.length > 0) return { verdict: 'applied', timestamp: earliest(likely), refused: [] }

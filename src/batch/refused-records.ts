@@ -15,8 +15,8 @@ interface Target {
 }
 
 /**
- * Finds the records that make the storage refuse an upload with 400 or 413, by staging halves, which leaves no trace. Empty if the storage
- * refuses everything or can't stage.
+ * Finds the records that make the storage reject an upload with 400 or 413, by staging halves, which leaves no trace. Empty if the storage
+ * rejects everything or can't stage.
  */
 export async function findRefused(target: Target, uploads: RecordWrite[][]): Promise<Map<string, Rejection>> {
   const refused = new Map<string, Rejection>()
@@ -52,7 +52,7 @@ async function rejectionOf(
     } catch (error) {
       const reason = error instanceof ServiceError ? toRejection(error) : null
       if (reason !== null) return reason
-      // MariaDB can only name a few batches per user within 10 ms, and answers further ones like a write conflict.
+      // MariaDB can only create a few batch ids per user within 10 ms, and rejects more like a write conflict.
       if (!isWriteConflict(error) || failures > maxRetries) throw error
       await budget.backOff(failures)
     }

@@ -35,7 +35,7 @@ export interface CollectionView extends Snapshot {
 /** What the operations on a collection are decided against. */
 export interface Known {
   view: CollectionView
-  /** Records that the storage refused. */
+  /** Records that the storage rejected. */
   rejected: ReadonlyMap<string, Rejection>
   /** Why no write is possible; null if writes are possible. */
   failure: ServiceError | null

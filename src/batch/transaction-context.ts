@@ -34,7 +34,7 @@ export interface TransactionContext {
   readonly mayBeVisible: boolean
   /** From now on an undo may be needed. Also called when a storage commits at once instead of staging. */
   beginCommit(): void
-  /** Records that a part is visible, or may be. */
+  /** Notes that a part is visible, or may be. */
   markVisible(): void
 }
 

@@ -22,7 +22,7 @@ export interface TransactionOptions extends BudgetOptions {
 
 /**
  * Runs operations as if they came one after the other, without other writers: each sees the effects of earlier ones. Returns their outcomes
- * in order; a write that the storage refuses fails alone.
+ * in order; a write that the storage rejects fails alone.
  *
  * Rejects with `UpstreamError` when the storage fails. Then nothing is visible, except what the events `partial` and `unknown` report.
  * Everything is decided against one snapshot per collection, and committed by writes that are conditional on it.
@@ -48,7 +48,7 @@ interface User {
   limits: Promise<StorageLimits> | null
   /** The collections to write to, once read. */
   written: Map<string, WrittenCollection>
-  /** The error if the storage refuses the user's credentials. */
+  /** The error if the storage rejects the user's credentials. */
   refusal: ServiceError | null
 }
 

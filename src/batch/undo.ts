@@ -41,7 +41,7 @@ export class Undo {
     this.#rows = new ExpiredRows(storage, collection, state.commit!.at, budget)
   }
 
-  /** Whether the storage keeps refusing a restored record. */
+  /** Whether the storage keeps rejecting a restored record. */
   get isRefused(): boolean {
     return this.#refusals >= maxRefusals
   }

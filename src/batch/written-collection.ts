@@ -24,7 +24,7 @@ export interface UndoResult {
  * One collection that a transaction writes to. Order of calls: `read`, `createRow`, `stage` if needed, `commit`, then `removeDeleted`;
  * `undo` reverts a visible commit.
  *
- * Methods reject with `UpstreamError` if the transaction can't continue; `read` and `createRow` also with `ServiceError` if refused.
+ * Methods reject with `UpstreamError` if the transaction can't continue; `read` and `createRow` also with `ServiceError`.
  * Refusals of a write become the outcomes of its operations.
  */
 export class WrittenCollection {
@@ -209,7 +209,7 @@ export class WrittenCollection {
   async #acceptRefusal(refusal: ServiceError): Promise<void> {
     const { storage, collection, state, context } = this
     if (refusal.status === 401 && context.isMultiCollection) {
-      // A refused identity affects all operations of the user.
+      // A rejected identity affects all operations of the user.
       const options = { applied: 'no', status: 401, cause: refusal } as const
       throw new UpstreamError(
         'refused',

@@ -62,8 +62,8 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   await store?.close()
   const silence = `no response (${redisError ?? 'timed out'}): check service.cache_url, or set service.cache_backend = memory`
   return {
-    'token server': { ok: refusal === null, detail: refusal ?? 'answers' },
-    cache: { ok: isCacheWell, detail: isCacheWell ? 'answers' : silence },
+    'token server': { ok: refusal === null, detail: refusal ?? 'OK' },
+    cache: { ok: isCacheWell, detail: isCacheWell ? 'OK' : silence },
     address,
   }
 }
@@ -98,7 +98,7 @@ async function tryAddress(settings: Settings): Promise<Verdict> {
   const address = publicAddress(settings)
   try {
     requireFree(address)
-    return { ok: true, detail: 'is free' }
+    return { ok: true, detail: 'available' }
   } catch (error) {
     const problem = await describeAddressError(error, address)
     if (problem === null) throw error

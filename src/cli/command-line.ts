@@ -3,7 +3,7 @@ import { nearest } from '../settings/spelling.ts'
 import { exportFormats } from './data/export-formats.ts'
 
 interface OptionDescription {
-  /** What has to follow it, as it is shown; absent for a flag. `FILE` is the name of a file. */
+  /** The placeholder of its value, as shown; absent for a flag. `FILE` is the name of a file. */
   value?: string
   /** Whether it may be given several times. */
   isList?: true
@@ -12,33 +12,33 @@ interface OptionDescription {
 
 interface WordDescription {
   name: string
-  /** The only words that are allowed; any word without it. */
+  /** The allowed words; absent: any word. */
   choices?: string[]
-  /** Whether it may be left out; only the last words may. */
+  /** Whether it may be omitted; only for the last words. */
   isOptional?: true
-  /** Whether any number may follow, none too; only of the last. */
+  /** Whether any number is allowed, also none; only for the last word. */
   isList?: true
 }
 
 /** The options given, by name without dashes. An option that was not given is absent; a flag has no values. */
 export type GivenOptions = Map<string, string[]>
 
-/** The settings file where no other is named. */
+/** The default settings file. */
 export const defaultSettingsFile = '/etc/sync-bridge/sync-bridge.ini'
 
 export interface CommandDescription {
-  /** What follows the command's name, in short. */
+  /** The arguments, as shown in the usage line. */
   usage: string
   summary: string
   options: Record<string, OptionDescription>
-  /** The words that follow, in this order. */
+  /** The positional arguments, in order. */
   words?: WordDescription[]
   details?: string
 }
 
 const config = {
   value: 'FILE',
-  meaning: 'settings; without it they come from the environment (SERVICE_<NAME>) alone',
+  meaning: 'the settings file; without it, only the environment counts (SERVICE_<NAME>)',
 }
 
 const account = {
@@ -50,7 +50,7 @@ const since = {
   meaning: 'only what has changed since: 2026-01-31, or how long ago, such as 12h or 7d',
 }
 
-const ownBridge = `\n\nIt starts a bridge inside its own process, or uses the one that BRIDGE_URL names in the environment.`
+const ownBridge = `\n\nStarts a bridge inside its own process. Set BRIDGE_URL in the environment to use a running one.`
 
 /** Every command with its options, in the order in which they are shown. */
 export const commands = {
@@ -58,15 +58,15 @@ export const commands = {
     usage: '--config FILE',
     summary: 'run the service in the foreground',
     options: { config },
-    details: `SIGTERM answers the requests in flight and exits 0. SIGHUP reloads the settings. SIGUSR2 starts a new
+    details: `SIGTERM finishes the requests in flight and exits 0. SIGHUP reloads the settings. SIGUSR2 starts a new
 process of this executable, which takes over the port.`,
   },
   sandbox: {
     usage: '[OPTIONS]',
-    summary: 'run the service over an embedded Sync storage, to try it out',
+    summary: 'run the service with an embedded Sync storage, to try it out',
     options: {
       'upstream-only': { meaning: 'only the storage and the token server, without the service' },
-      empty: { meaning: 'no sample data: a place to try a restore' },
+      empty: { meaning: 'no sample data, to try a restore' },
       log: { meaning: 'show the requests to the service' },
       port: { value: 'N', meaning: 'port of the service' },
       'token-port': { value: 'N', meaning: 'port of the token server' },
@@ -74,28 +74,28 @@ process of this executable, which takes over the port.`,
       seed: {
         value: 'COLLECTION=COUNT',
         isList: true,
-        meaning: 'so many more sample records; may be given several times',
+        meaning: 'add that many sample records; may be given several times',
       },
     },
-    details: 'Everything listens on loopback, lives in memory and is gone at the end.',
+    details: 'Everything listens on loopback and is kept in memory only.',
   },
   check: {
     usage: '--config FILE [OPTIONS]',
-    summary: 'validate the settings, and try token server, cache and address',
+    summary: 'validate the settings, and test token server, cache and address',
     options: {
       config,
-      offline: { meaning: 'only validate the settings, without any connection' },
+      offline: { meaning: 'only validate the settings, without connecting to anything' },
       json: { meaning: 'print one JSON object, for programs' },
-      quiet: { meaning: 'print only what is wrong' },
+      quiet: { meaning: 'print only problems' },
     },
-    details: `Prints the verdicts to the standard error, then the effective settings, with secrets masked. Exits 0 if all is
-well, otherwise 2.`,
+    details: `Prints the results to standard error, then the effective settings with masked secrets to standard output. Exits 0
+if there are no problems, otherwise 2.`,
   },
   init: {
     usage: '',
-    summary: 'print a settings file to begin with, with a fresh secret',
+    summary: 'print an initial settings file with a new secret',
     options: {},
-    details: 'It lacks only the address of the token server.',
+    details: 'You only have to add the address of the token server.',
   },
   'systemd-unit': {
     usage: '[--config FILE]',
@@ -106,29 +106,29 @@ well, otherwise 2.`,
   },
   healthcheck: {
     usage: '--url URL [--deep]',
-    summary: 'ask a running service whether it is alive',
+    summary: 'check that a running service responds',
     options: {
       url: { value: 'URL', meaning: 'where the service is, such as http://127.0.0.1:8000' },
-      deep: { meaning: 'ask also whether the token server and the cache answer' },
+      deep: { meaning: 'check the token server and the cache, too' },
     },
-    details: 'Exits 0 if the service answers 200 within five seconds, otherwise 1.',
+    details: 'Exits 0 if the service returns 200 within five seconds, otherwise 1.',
   },
   connect: {
     usage: '[OPTIONS]',
-    summary: 'connect your account: asks for the lines that your Firefox prints',
+    summary: 'connect your account, with the values that your Firefox prints',
     options: {
       account,
       'token-server': {
         value: 'URL',
-        meaning: 'your own token server; the one in the lines by default, or that of Mozilla',
+        meaning: 'your own token server; default: the one that Firefox prints',
       },
     },
-    details: `Shows the recipe to paste into Firefox, reads the lines from the terminal or the standard input, checks them, and keeps
-them in a file that only you can read.`,
+    details: `Shows the recipe to paste into Firefox, reads its output from the terminal or standard input, tests the values, and
+saves them in a file that only you can read.`,
   },
   disconnect: {
     usage: '',
-    summary: 'end the access of "connect", and remove its file',
+    summary: 'revoke the access, and remove the account file',
     options: { account },
   },
   ls: {
@@ -144,7 +144,7 @@ them in a file that only you can read.`,
   },
   export: {
     usage: 'WHAT [OPTIONS]',
-    summary: 'write your data, decrypted, to the standard output or a file',
+    summary: 'write your data, decrypted, to standard output or a file',
     options: {
       account,
       format: {
@@ -152,46 +152,46 @@ them in a file that only you can read.`,
         meaning:
           'bookmarks: html, json, csv, urls or markdown; tabs: json, csv, urls or markdown; others: csv or json',
       },
-      folder: { value: 'NAME', meaning: 'only this folder of the bookmarks, by title or id' },
+      folder: { value: 'NAME', meaning: 'only this bookmarks folder, by title or id' },
       since,
-      output: { value: 'FILE', meaning: 'a file, which is written whole or not at all' },
+      output: { value: 'FILE', meaning: 'the file to write; on failure it stays unchanged' },
     },
     words: [{ name: 'WHAT', choices: Object.keys(exportFormats) }],
     details: `Without --format: bookmarks as HTML, which every browser imports, history and passwords as CSV, tabs and everything as JSON.
-Exits 3 if something cannot be read, and names it.${ownBridge}`,
+Exits 3 if something cannot be read, and lists it.${ownBridge}`,
   },
   backup: {
     usage: 'DIR [OPTIONS]',
-    summary: 'make one more backup of your account in a folder',
-    options: { account, keep: { value: 'N', meaning: 'how many backups are kept; 30 by default' } },
+    summary: 'back up your account into a folder',
+    options: { account, keep: { value: 'N', meaning: 'how many backups to keep; 30 by default' } },
     words: [{ name: 'DIR' }],
-    details: `The backup is encrypted as the storage is, and checked. Only what has changed since the last one is read. Exits 3 if something
-is missing, and names it.${ownBridge}`,
+    details: `The backup is complete, encrypted as in the storage, and verified. Only changes are downloaded. Exits 3 if something is missing,
+and lists it.${ownBridge}`,
   },
   restore: {
     usage: 'DIR [COLLECTION ...] [OPTIONS]',
-    summary: 'show what a backup would put back; with --write, put it back',
+    summary: 'show what a backup would restore; with --write, restore it',
     options: {
       account,
-      write: { meaning: 'write what is missing in the account, or was deleted since the backup' },
-      overwrite: { meaning: 'write also what is different in the account' },
+      write: { meaning: 'write records that are missing, or were deleted since the backup' },
+      overwrite: { meaning: 'overwrite records that differ, too' },
       'deleted-since': {
         value: 'DATE',
         meaning: 'only what was deleted since: 2026-01-31, or how long ago, such as 12h or 7d',
       },
       folder: {
         value: 'NAME',
-        meaning: 'only this folder of the bookmarks, by title or id, and what was in it',
+        meaning: 'only this bookmarks folder, by title or id, with its contents',
       },
       id: { value: 'ID', isList: true, meaning: 'only this record; may be given several times' },
     },
     words: [{ name: 'DIR' }, { name: 'COLLECTION', isList: true }],
-    details: `DIR is one backup, or the folder of all: then the last complete one counts. Without COLLECTION: all but clients and tabs. Set
-BACKUP_SYNC_KEY in the environment if the account had another sync key then.${ownBridge}`,
+    details: `DIR is one backup, or the folder of all, of which the last complete one is used. Without COLLECTION: all but clients and tabs.
+Set BACKUP_SYNC_KEY in the environment if the backup has another sync key.${ownBridge}`,
   },
   add: {
     usage: 'URL [OPTIONS]',
-    summary: 'add a bookmark as Firefox makes it',
+    summary: 'add a bookmark, like Firefox does',
     options: {
       account,
       title: { value: 'TITLE', meaning: 'its title; the address by default' },
@@ -207,31 +207,34 @@ BACKUP_SYNC_KEY in the environment if the account had another sync key then.${ow
     options: {
       account,
       since,
-      every: { value: 'SECONDS', meaning: 'how often it asks; 60 by default' },
-      exec: { value: 'CMD', meaning: 'a shell command to run for each change, with the line on its input' },
+      every: { value: 'SECONDS', meaning: 'how often to poll; 60 by default' },
+      exec: {
+        value: 'CMD',
+        meaning: 'a shell command to run for each change, with the line on standard input',
+      },
     },
     words: [{ name: 'COLLECTION', isList: true }],
-    details: `Passwords are watched only if you name them. Ctrl+C ends it.${ownBridge}`,
+    details: `Passwords are watched only if you name them. Press Ctrl+C to stop.${ownBridge}`,
   },
   open: {
     usage: '',
     summary: 'show your data in your browser, decrypted there',
     options: { account },
-    details: `Ctrl+C ends it.${ownBridge}`,
+    details: `Press Ctrl+C to stop.${ownBridge}`,
   },
   completion: {
     usage: 'SHELL',
     summary: 'print completions for bash, zsh or fish',
     options: {},
     words: [{ name: 'SHELL', choices: ['bash', 'zsh', 'fish'] }],
-    details: `To use them at once: eval "$(sync-bridge completion bash)", the same with zsh, or in fish
+    details: `To load them now: eval "$(sync-bridge completion bash)", the same with zsh, or in fish
 sync-bridge completion fish | source`,
   },
 } satisfies Record<string, CommandDescription>
 
 export type CommandName = keyof typeof commands
 
-/** The commands for the owner of an account; the others are for those who run a service. */
+/** The commands for the owner of an account; the others are for operators. */
 export const dataCommandNames = [
   'connect',
   'ls',
@@ -263,8 +266,8 @@ ${summaries(serviceCommandNames)}
   help COMMAND  show the options of a command; also COMMAND --help
   version       show the version; also --version and -V
 
-Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings, 3 done in part.
-A first look: sync-bridge sandbox. Your own data: sync-bridge connect
+Exit codes: 0 success, 1 failure, 2 usage error or bad settings, 3 partial success.
+To try it: sync-bridge sandbox. With your own data: sync-bridge connect
 `
 
 function summaries(names: readonly string[]): string {
@@ -292,8 +295,8 @@ function columns(rows: [left: string, right: string][]): string {
 }
 
 /**
- * Reads what follows a command: `--name value`, `--name=value`, `--name`, and words. Every other form is an error, whose message
- * names the argument. With `--help` no word has to follow.
+ * Parses the arguments of a command: `--name value`, `--name=value`, `--name`, and words. Any other form is an error that names the
+ * argument. With `--help`, no word is required.
  */
 export function readArguments(
   { options: own, words: described = [] }: CommandDescription,
@@ -332,7 +335,7 @@ export function readArguments(
 function wordProblem(described: WordDescription[], words: string[]): string | null {
   for (const [index, { name, choices, isOptional, isList }] of described.entries()) {
     const word = words[index]
-    const remedy = choices ? `: write ${choices.join(' or ')}` : ''
+    const remedy = choices ? `: use ${choices.join(' or ')}` : ''
     if (word === undefined) {
       if (!isOptional && !isList) return `${name} is missing${remedy}`
     } else if (choices && !choices.includes(word))

@@ -2,7 +2,7 @@ import { quoteText } from '../observability/log.ts'
 import type { Host } from './host.ts'
 
 /**
- * Checks that a running service responds, or with `isDeep` that its upstream services do: 0 if it answers 200 in time, else 1 with the
+ * Checks that a running service responds, or with `isDeep` that its upstream services do: 0 if it returns 200 in time, else 1 with the
  * reason on stderr. `address`: the URL of the service, with or without the path.
  */
 export async function healthcheck(

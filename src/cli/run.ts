@@ -30,7 +30,7 @@ import type { RereadSettings } from './reload.ts'
 
 /**
  * The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit
- * code: 0 success, 1 failure, 2 wrong arguments or bad settings, 3 done in part.
+ * code: 0 success, 1 failure, 2 usage error or bad settings, 3 partial success.
  */
 export async function run(
   args: string[],
@@ -113,12 +113,12 @@ function isCommand(word: string): word is CommandName {
   return Object.hasOwn(commands, word)
 }
 
-/** 1 when the text can't be written; a reader that has left is no failure. */
+/** 1 if the text can't be written; a closed reader is no error. */
 async function print(host: Host, text: string): Promise<number> {
   const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)
   const code = error?.code
   if (!error || code === 'EPIPE') return 0
-  host.stderr.write(`${name}: cannot write to the standard output: ${String(code ?? error.message)}\n`)
+  host.stderr.write(`${name}: cannot write to standard output: ${String(code ?? error.message)}\n`)
   return 1
 }
 
@@ -139,5 +139,5 @@ type DataCommand =
 
 export type Commands = typeof realCommands
 
-/** The commands that start something or connect to others. They answer the exit code. */
+/** The commands that start something or connect to others. They return the exit code. */
 const realCommands = { serve, sandbox, probe }

@@ -1,24 +1,24 @@
 import { ClientError, type AccountField } from './errors.ts'
 
-/** The values that reading an account's data takes. `docs/connect.md` says where to get them. */
+/** The values needed to read an account's data; `docs/connect.md` says where to get them. */
 export interface Account {
-  /** Where the bridge is, such as `http://127.0.0.1:8000`; what follows the host is kept, a final `/v1` may be left out. */
+  /** The URL of the bridge, such as `http://127.0.0.1:8000`; may include a path, and may end in `/v1`. */
   bridgeUrl: string
   /** An access token for Sync. */
   token: string
-  /** Names the key that the data is encrypted with. */
+  /** Identifies the key that encrypts the data. */
   keyId: string
-  /** The second half of the key id as 32 hexadecimal digits. */
+  /** The second half of the key id, as 32 hexadecimal digits. */
   bucket: string
   /** 128 hexadecimal digits; empty for a client that does not decrypt. */
   syncKey: string
-  /** Gets new access tokens; empty for an account whose token is not renewed. */
+  /** Used to get new access tokens; empty if the token can't be renewed. */
   refreshToken: string
-  /** Where the refresh token is used. */
+  /** The URL that exchanges the refresh token for an access token. */
   tokenEndpoint: string
-  /** As which program it is used. */
+  /** The OAuth client id that the refresh token was issued to. */
   clientId: string
-  /** The token server, for those who start a bridge; empty where it is not known. */
+  /** The token server, needed to start a bridge; empty if unknown. */
   tokenServerUrl: string
 }
 
@@ -34,7 +34,7 @@ const names: Record<string, keyof Account> = {
   TOKEN_SERVER_URL: 'tokenServerUrl',
 }
 
-/** Reads lines `NAME=value`, as Firefox prints them with the recipe, among any others; `export` and quotes may be around them. */
+/** Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export` and quotes are allowed. */
 export function parseAccount(text: string): Partial<Account> {
   const found: Partial<Account> = {}
   for (const [, name, value] of text.matchAll(/\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)/g)) {
@@ -44,7 +44,7 @@ export function parseAccount(text: string): Partial<Account> {
   return found
 }
 
-/** The lines that `parseAccount` reads, without values that are empty. */
+/** Formats an account as the lines that `parseAccount` reads, without empty values. */
 export function formatAccount(account: Partial<Account>): string {
   return Object.entries(names)
     .filter(([, field]) => account[field])
@@ -53,8 +53,8 @@ export function formatAccount(account: Partial<Account>): string {
 }
 
 /**
- * The account, without what comes along when values are copied. Throws `ClientError`, which names the field, when it can't be used.
- * The bucket may be left out, and the sync key by those who don't decrypt.
+ * Validates an account, and cleans up values that were copied with surrounding characters. Throws `ClientError` with the name of the
+ * invalid field. The bucket is optional; so is the sync key, if nothing is decrypted.
  */
 export function checkAccount(given: Partial<Account>): Account {
   const value = (field: keyof Account) => withoutQuotes(given[field] ?? '')
@@ -62,17 +62,17 @@ export function checkAccount(given: Partial<Account>): Account {
   const keyId = value('keyId')
   if (!/^\d+-[\w-]{22}={0,2}$/.test(keyId)) {
     const shape = 'a number, a hyphen and 22 characters, like 1700000000000-AbCdEfGhIjKlMnOpQrStUv'
-    throw wrong('keyId', `The key id is ${shape}.`)
+    throw wrong('keyId', `The key id must be ${shape}.`)
   }
   const bucket = bucketOf(keyId)
   const givenBucket = value('bucket').toLowerCase()
   if (givenBucket !== '' && givenBucket !== bucket) {
-    const advice = 'Leave this field empty if the key id is right: the bucket follows from it.'
+    const advice = 'Leave it empty if the key id is right: the bucket follows from it.'
     throw wrong('bucket', `This bucket belongs to another account than the key id. ${advice}`)
   }
   const bridgeUrl = value('bridgeUrl')
   if (bridgeUrl !== '' && !isHttp(bridgeUrl))
-    throw wrong('bridgeUrl', `The address of the bridge begins with https:// or http://: ${bridgeUrl}`)
+    throw wrong('bridgeUrl', `The address of the bridge must begin with https:// or http://: ${bridgeUrl}`)
   return {
     bridgeUrl,
     token,
@@ -99,24 +99,24 @@ function wrong(field: AccountField, message: string): ClientError {
   return new ClientError(message, { field })
 }
 
-/** An access token as headers can carry it. */
+/** Validates an access token for use in a header. */
 function readToken(text: string): string {
   const token = text.replace(/^bearer(\s+|$)/i, '')
   if (token === '') throw wrong('token', 'The access token is missing.')
   const [strange] = /[^!-~]/u.exec(token) ?? []
   if (strange === undefined) return token
   const what = /\s/.test(strange) ? 'a space' : `“${strange}”`
-  throw wrong('token', `There is ${what} in this access token, which no token has: copy it again.`)
+  throw wrong('token', `This access token contains ${what}, which is invalid: copy it again.`)
 }
 
 function readKey(text: string): string {
   if (/^[0-9a-f]{128}$/i.test(text)) return text
   if (/^[\w+/-]{86}={0,2}$/.test(text)) return hexOfBase64(text.replaceAll('=', ''))
   const forms = '128 hexadecimal digits, or 86 characters of base64url'
-  throw wrong('syncKey', `The sync key is 64 bytes: ${forms}.`)
+  throw wrong('syncKey', `The sync key must be ${forms}.`)
 }
 
-/** Values are often copied together with the quotes around them. */
+/** Removes surrounding quotes, which are often copied along. */
 export function withoutQuotes(text: string): string {
   return text
     .trim()
@@ -124,7 +124,7 @@ export function withoutQuotes(text: string): string {
     .replace(/["'“”„‘’`]$/, '')
 }
 
-/** The bucket that a key id names: the part behind the hyphen as hexadecimal digits; empty when it is none. */
+/** The bucket of a key id: the part after the hyphen, in hexadecimal digits; empty if the key id is invalid. */
 export function bucketOf(keyId: string): string {
   const state = /^\d+-([\w-]{22})=*$/.exec(keyId)?.[1]
   return state === undefined ? '' : hexOfBase64(state)

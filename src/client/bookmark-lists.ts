@@ -1,9 +1,9 @@
-/** Bookmarks as files for programs and people that don't read the HTML of browsers. */
+/** Bookmarks as JSON, CSV, URLs and Markdown. */
 import { walk, type BookmarkNode } from './bookmarks.ts'
 import { addedMsOf, tagsOf, textOf } from './fields.ts'
 import { csv, isoOf, noFormula } from './files.ts'
 
-/** A bookmark as a program reads it; a folder has `children`, a separator neither these nor `url`. */
+/** A bookmark as JSON. Only folders have `children`; separators have neither `children` nor `url`. */
 export interface PlainBookmark {
   id: string
   type: 'bookmark' | 'folder' | 'separator'
@@ -16,7 +16,7 @@ export interface PlainBookmark {
   children?: PlainBookmark[]
 }
 
-/** Bookmarks as nested lists, in the order of their folders. */
+/** Formats bookmarks as nested lists, in folder order. */
 export function plainBookmarks<More>(tops: BookmarkNode<More>[]): PlainBookmark[] {
   const made = new Map<BookmarkNode<More>, PlainBookmark>()
   const nodes = walk(tops)
@@ -45,7 +45,7 @@ function plain<More>({ record, kind, title }: BookmarkNode<More>): PlainBookmark
   }
 }
 
-/** A table of bookmarks, without folders and separators, each with the folders that it is in. */
+/** Formats bookmarks as CSV with their folder paths, without folders and separators. */
 export function bookmarksCsv<More>(tops: BookmarkNode<More>[]): string {
   const rows = linksOf(tops).map(({ record: { clear }, title, path }) => [
     noFormula(clear.bmkUri),
@@ -58,7 +58,7 @@ export function bookmarksCsv<More>(tops: BookmarkNode<More>[]): string {
   return csv([['url', 'title', 'folder', 'tags', 'keyword', 'added'], ...rows])
 }
 
-/** Addresses, one a line, each once. */
+/** Lists the URLs, one per line, without duplicates. */
 export function bookmarkUrls<More>(tops: BookmarkNode<More>[]): string {
   const urls = new Set(
     linksOf(tops).map(({ record }) => textOf(record.clear.bmkUri).replaceAll(/\s/g, '%20')),
@@ -66,7 +66,7 @@ export function bookmarkUrls<More>(tops: BookmarkNode<More>[]): string {
   return [...urls].map((url) => `${url}\n`).join('')
 }
 
-/** A list of lists, with a heading for each folder at the top. */
+/** Formats bookmarks as nested Markdown lists, with a heading for each top-level folder. */
 export function bookmarksMarkdown<More>(tops: BookmarkNode<More>[]): string {
   const outer = (tops[0]?.level ?? 1) - 1
   const lines: string[] = []
@@ -89,12 +89,12 @@ function linksOf<More>(tops: BookmarkNode<More>[]): BookmarkNode<More>[] {
   return walk(tops).filter(({ kind, record }) => kind === 'bookmark' && textOf(record.clear.bmkUri) !== '')
 }
 
-/** A link in Markdown, whatever is in its title and address. */
+/** Formats a Markdown link; escapes its title and URL. */
 export function markdownLink(title: string, url: string): string {
   return `[${inMarkdown(title || url)}](<${url.replaceAll(/[<>\s]/g, encodeURIComponent)}>)`
 }
 
-/** A title as Markdown shows it, in one line. */
+/** Escapes a title for Markdown, on one line. */
 export function inMarkdown(text: string): string {
   return text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_[\]<>#]/g, '\\$&')
 }

@@ -1,21 +1,21 @@
 import { listOf, textOf } from './fields.ts'
 import type { ReadableRecord } from './collection.ts'
 
-/** A bookmark, or a folder with its contents. `More` is what the caller has added to each. */
+/** A bookmark, or a folder with its contents. `More` is the type of the fields that the caller adds. */
 export type BookmarkNode<More = unknown> = More & {
   record: ReadableRecord
   kind: 'folder' | 'bookmark' | 'separator'
   title: string
   children: BookmarkNode<More>[]
-  /** Null at the top, which is level 1. */
+  /** Null at level 1. */
   parent: BookmarkNode<More> | null
   level: number
-  /** Its number among `siblings`, itself included; the first is 1. */
+  /** Its position among its siblings, starting at 1. */
   position: number
   siblings: number
-  /** How many bookmarks are in there, and in the folders below. */
+  /** The number of bookmarks in a folder, including subfolders. */
   count: number
-  /** The titles of the folders that it is in, with slashes between; empty at the top. */
+  /** The titles of its parent folders, separated by slashes; empty at the top level. */
   path: string
 }
 
@@ -26,14 +26,14 @@ const rootTitles = new Map([
   ['mobile', 'Mobile Bookmarks'],
 ])
 
-/** The ids of the folders at the top, which every account has. */
+/** The ids of the root folders, which every account has. */
 export const bookmarkRoots: string[] = [...rootTitles.keys()]
 
 /**
- * Bookmarks as their folders have them: a folder's `children` decides about order. What no folder lists is shown in
- * the folder that it names, and what names none that exists at the end. Returns what is at the top.
+ * Builds the tree of bookmarks, and returns its top level. A folder's `children` decides its contents and their order. A record that no
+ * folder lists goes to the end of its parent folder; without an existing parent, to the top level.
  *
- * `add`: what each node has besides, such as how a page shows it; its `title` replaces that of the record.
+ * `add` returns additional fields of a node; a `title` among them replaces the record's title.
  */
 export function bookmarkTree<More = unknown>(
   records: ReadableRecord[],
@@ -55,7 +55,7 @@ export function bookmarkTree<More = unknown>(
   const strays = [...nodes.values()].filter((node) => node.parent === null && !roots.has(node))
   const tops = [...roots, ...strays]
   const seen = new Set(walk(tops))
-  // Folders that hold one another hang on nothing: one of each such circle comes to the top.
+  // Folders that contain each other are reachable from no root, so one folder of each cycle moves to the top level.
   for (const node of nodes.values()) {
     if (seen.has(node)) continue
     const top = cutCircle(node)
@@ -77,7 +77,7 @@ function nodeOf<More>(
   return { title: name, ...add?.(record, name), record, kind, ...place } as BookmarkNode<More>
 }
 
-/** Climbs from a node until one comes again, and takes that out of its folder. */
+/** Follows the parents of a node to a cycle, and breaks it. */
 function cutCircle<More>(from: BookmarkNode<More>): BookmarkNode<More> {
   const passed = new Set<BookmarkNode<More>>()
   let node = from
@@ -103,7 +103,7 @@ function describePlaces<More>(tops: BookmarkNode<More>[]): void {
   }
 }
 
-/** The nodes of a tree in their order, without what is in folders that are not open. A tree may be of any depth. */
+/** Lists the nodes of a tree in order, without the contents of closed folders. Not recursive, so any depth works. */
 export function walk<More>(
   tops: BookmarkNode<More>[],
   isOpen: (node: BookmarkNode<More>) => boolean = () => true,
@@ -118,7 +118,7 @@ export function walk<More>(
   return found
 }
 
-/** The folders of that id or title: an id goes before titles. */
+/** Finds folders by id, or else by title. */
 export function foldersNamed<More>(tops: BookmarkNode<More>[], wanted: string): BookmarkNode<More>[] {
   const folders = walk(tops).filter(({ kind }) => kind === 'folder')
   const byId = folders.filter(({ record }) => record.stored.id === wanted)

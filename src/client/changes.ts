@@ -3,40 +3,40 @@ import { wait } from './requests.ts'
 import type { SyncRecord } from './collection.ts'
 import type { SyncClient } from './sync-client.ts'
 
-/** What is watched, and how often. */
+/** What to watch, and how often. */
 export interface WatchOptions {
   /** In ms since 1970. @default now */
   since?: number
-  /** @default all but `crypto`, `meta`, and those of `except` */
+  /** @default all except `crypto`, `meta` and those in `except` */
   collections?: string[]
   except?: string[]
   /** @default 60 */
   everySeconds?: number
   signal?: AbortSignal
-  /** When a round has failed, which the next one makes good; it may throw to end the watch. */
+  /** Called when a round fails; the next one catches up. Throw to stop watching. */
   onError?(error: ClientError): void
 }
 
 /**
- * The records that change, decrypted, oldest first within a collection. Asks for the list of collections, and lists only those that have
- * changed. Records that are deleted without a trace are not told; Firefox leaves one. Ends when the signal fires; rejects with
- * `ClientError` when the first round fails, or the account is refused.
+ * Yields changed records, decrypted, oldest first within a collection. Polls the list of collections, and reads only those that have
+ * changed. Doesn't see records deleted without a tombstone; Firefox always writes one. Ends when the signal is aborted. Rejects with
+ * `ClientError` if the first round fails, or if the credentials are rejected.
  */
 export async function* changes(client: SyncClient, options: WatchOptions = {}): AsyncGenerator<SyncRecord> {
   const { everySeconds = 60, signal, onError } = options
-  /** When each collection had changed last, as far as it was told. */
+  /** The last change of each collection that was yielded. */
   let known: Map<string, number> | null = null
   for (;;) {
     try {
       const current = await client.collections(signal)
-      // A first round without `since` only learns what there is.
+      // Without `since`, the first round only records the current state.
       known ??= new Map(
         current.map(({ name, lastModified }) => [
           name,
           Math.min(options.since ?? lastModified, lastModified),
         ]),
       )
-      // A client that was reset has made new keys: they are fetched before the records that they open.
+      // A reset client has created new keys, which are needed for its records.
       const keys = current.find(({ name }) => name === 'crypto')
       if (keys && keys.lastModified !== known.get('crypto')) client.forgetKeys()
       for (const { name, lastModified } of current) {
@@ -44,7 +44,7 @@ export async function* changes(client: SyncClient, options: WatchOptions = {}): 
         if (lastModified === since) continue
         known.set(name, lastModified)
         if (!isWatched(name, options)) continue
-        // A collection that is older than it was has been wiped and filled again.
+        // A collection with an older timestamp was wiped and filled again.
         const read = { since: lastModified < since ? 0 : since, signal }
         const found: SyncRecord[] = []
         try {

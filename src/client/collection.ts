@@ -4,57 +4,54 @@ import type { Requests } from './requests.ts'
 
 export type { StoredRecord } from './record-list.ts'
 
-/** A collection of an account. */
+/** A collection and its timestamp. */
 export interface CollectionInfo {
   name: string
   /** In ms since 1970. */
   lastModified: number
 }
 
-/** A record with its meaning. */
+/** A record, stored and decrypted. */
 export interface SyncRecord {
   collection: string
   stored: StoredRecord
-  /** Null where the key does not open it. A deletion is a record, too: `{ id, deleted: true }`. */
+  /** Null if the key can't decrypt it. A deletion is `{ id, deleted: true }`. */
   clear: ClearRecord | null
-  /** Why it can't be read, as a sentence, or null. */
+  /** Why it can't be decrypted, as a sentence; null if it can. */
   problem: string | null
 }
 
-/** A record that can be read and is no deletion. */
+/** A record that could be decrypted and is not a deletion. */
 export type ReadableRecord = SyncRecord & { clear: ClearRecord }
 
 export function isReadable(record: SyncRecord): record is ReadableRecord {
   return record.clear !== null && record.clear.deleted !== true
 }
 
-/** What of a collection is read, and how. */
+/** Which records to read, and how. */
 export interface ReadOptions {
-  /** Only what has changed after this moment, in ms since 1970. */
+  /** Only records changed after this time, in ms since 1970. */
   since?: number
-  /**
-   * How many records are asked for at once; null: all, of which some at a time are handed on as they come. That is faster, and what breaks
-   * off is asked for again as a whole. @default 1000
-   */
+  /** Records per request; null: all in one streamed request, which is faster, but cannot resume after a failure. @default 1000 */
   pageSize?: number | null
   signal?: AbortSignal
 }
 
-/** A part of a collection. */
+/** One page of a collection. */
 export interface Page<Item> {
   records: Item[]
-  /** When the collection had changed last when its first page was read, in ms since 1970: `since` for the next time. */
+  /** The collection's timestamp when the first page was read, in ms since 1970. Pass it as `since` next time. */
   lastModified: number
 }
 
-/** What a collection is read with. */
+/** What a collection needs to read its records. */
 export interface Source {
   requests: Requests
   /** The keys of a collection. */
   keysOf(collection: string): Promise<KeyPair>
 }
 
-/** A collection of an account, read from the bridge. Everything here rejects with `ClientError`. */
+/** A collection of an account. All methods reject with `ClientError`. */
 export class Collection {
   constructor(
     readonly name: string,
@@ -62,13 +59,13 @@ export class Collection {
     private readonly path: string,
   ) {}
 
-  /** How many records it has, and when it has changed last, in ms since 1970. */
+  /** The number of records, and the last change in ms since 1970. */
   async count(): Promise<{ total: number; lastModified: number }> {
     const { headers } = await this.source.requests.ask(this.path, { method: 'HEAD' })
     return { total: Number(headers.get('Total-Records')), lastModified: momentOf(headers) }
   }
 
-  /** The records, decrypted, as they come. A record that changes meanwhile may come again. */
+  /** Yields decrypted records. A record that changes during the read may be yielded twice. */
   async *records(options: ReadOptions = {}): AsyncGenerator<SyncRecord> {
     for await (const { records } of this.pages(options)) yield* records
   }
@@ -80,7 +77,7 @@ export class Collection {
       yield { records: await Promise.all(records.map(open)), lastModified }
   }
 
-  /** The records as they are stored, page by page; the next one is asked for while one is used. */
+  /** Yields stored records, page by page; requests the next page while one is processed. */
   async *storedPages({ since, pageSize = 1000, signal }: ReadOptions = {}): AsyncGenerator<
     Page<StoredRecord>
   > {
@@ -92,7 +89,7 @@ export class Collection {
           : requests
               .ask(this.path + query, { signal })
               .then(({ body, headers }) => ({ headers, parts: [body.data] }))
-      // It may fail while nobody waits for it yet.
+      // Nothing may be awaiting the request yet when it fails.
       asked.catch(() => {})
       return asked
     }
@@ -108,10 +105,10 @@ export class Collection {
       const next = headers.get('Next-Page')
       const isLast = next === null && isFirst
       if (isFirst) lastModified = momentOf(headers)
-      // Of the next page's address only the query: nobody but this bridge gets the token.
+      // Only the query of the next URL is used, so the token is sent only to this bridge.
       if (next !== null) asked = ask(new URL(next).search)
-      // A record that changes between two pages moves to the front, and is on none of the later ones: what has changed since the
-      // first page is asked for at the end.
+      // A record that changes during the read moves to the front and is missing from later pages, so the last request reads the changes
+      // since the first page.
       else if (!isLast) asked = ask(limited(lastModified))
       for await (const records of parts) yield { records, lastModified }
       if (isLast) return
@@ -121,7 +118,7 @@ export class Collection {
 
   async #opener(): Promise<(stored: StoredRecord) => Promise<SyncRecord>> {
     const { name } = this
-    // The one collection that is not encrypted.
+    // The only collection that is not encrypted.
     if (name === 'meta') return (stored) => open(name, stored, parseMeta)
     const keys = await this.source.keysOf(name)
     return (stored) => open(name, stored, (record) => decryptRecord(keys, record))
@@ -145,11 +142,11 @@ function parseMeta({ id, payload = '' }: StoredRecord): ClearRecord {
   try {
     return { id, ...JSON.parse(payload) }
   } catch {
-    throw new UnreadableRecord(id, 'It is no JSON')
+    throw new UnreadableRecord(id, 'It is not JSON')
   }
 }
 
-/** The ETag, which is a number of ms in quotes. */
+/** Reads the ETag, which is a number of ms in quotes. */
 function momentOf(headers: Headers): number {
   return Number((headers.get('ETag') ?? '').replaceAll('"', ''))
 }

@@ -1,32 +1,32 @@
 /**
- * What Firefox does to records before they leave a device, for browsers, Node, Deno and Bun. The key never leaves it.
+ * Encrypts and decrypts records like Firefox, in browsers, Node, Deno and Bun. The key never leaves the program.
  *
- * A record's payload is JSON of `ciphertext`, `IV` (both base64) and `hmac` (hex): AES-256-CBC, with an HMAC-SHA-256 over the
- * base64 text of the ciphertext. The user's sync key opens one record, `crypto/keys`; the keys in there open all others.
+ * A record's payload is JSON with `ciphertext`, `IV` (both base64) and `hmac` (hex): AES-256-CBC, with an HMAC-SHA-256 over the base64 text
+ * of the ciphertext. The user's sync key decrypts one record, `crypto/keys`, whose keys decrypt all others.
  */
 
-/** A pair of keys: one that encrypts, one that authenticates. */
+/** An encryption key and an HMAC key. */
 export interface KeyPair {
   encryption: CryptoKey
   authentication: CryptoKey
-  /** Opens a payload at once, where the runtime can: the clear text, or null when the key is another one. Throws when it is broken. */
+  /** Decrypts a payload synchronously, if the runtime can. Null for another key; throws for an invalid payload. */
   openNow?(payload: Payload): string | null
 }
 
-/** What is in the payload of an encrypted record. */
+/** The parsed payload of an encrypted record. */
 interface Payload {
   ciphertext: string
   IV: string
   hmac: string
 }
 
-/** A record as the bridge gives it, as far as decrypting needs it. */
+/** The fields of a stored record that decryption needs. */
 export interface EncryptedRecord {
   id: string
   payload?: string
 }
 
-/** A record as Firefox means it: what else is in it depends on its collection. */
+/** A decrypted record; further fields depend on its collection. */
 export interface ClearRecord {
   id: string
   deleted?: boolean
@@ -37,7 +37,7 @@ export interface ClearRecord {
 export class UnreadableRecord extends Error {
   constructor(
     id: string,
-    /** Without the record's id, as a sentence. */
+    /** A sentence without the record's id. */
     readonly reason: string,
   ) {
     super(`Cannot decrypt "${id}": ${reason[0]!.toLowerCase()}${reason.slice(1)}`)
@@ -45,16 +45,16 @@ export class UnreadableRecord extends Error {
   }
 }
 
-/** A pair of keys from 64 bytes, encryption key first: the sync key as 128 hexadecimal digits. Throws when it is none. */
+/** Imports a sync key: 128 hexadecimal digits, encryption key first. Throws if it is invalid. */
 export function keyPairFromHex(hex: string): Promise<KeyPair> {
-  if (!/^[0-9a-f]{128}$/i.test(hex)) throw new Error('The sync key has to be 128 hexadecimal digits')
+  if (!/^[0-9a-f]{128}$/i.test(hex)) throw new Error('The sync key must be 128 hexadecimal digits')
   const bytes = fromHex(hex)
   return importKeyPair(bytes.subarray(0, 32), bytes.subarray(32, 64))
 }
 
 /**
- * The keys of all collections, out of the record `keys` of the collection `crypto`. Resolves to a function from a collection's name
- * to its pair of keys. Rejects with an error in words when the record can't be decrypted or holds no keys.
+ * Decrypts the record `crypto/keys`, which has the keys of all collections. Resolves to a function that returns the keys of a collection.
+ * Rejects if the record can't be decrypted or contains no keys.
  */
 export async function collectionKeys(
   syncKeyPair: KeyPair | Promise<KeyPair>,
@@ -62,9 +62,9 @@ export async function collectionKeys(
 ): Promise<(collection: string) => Promise<KeyPair>> {
   const { default: common, collections } = await decryptRecord(syncKeyPair, keysRecord)
   if (!isKeyTexts(common))
-    throw new Error('Cannot use "keys": it holds no keys. Has a Firefox of this account synced yet?')
+    throw new Error('Cannot use "keys": it contains no keys. Has a Firefox of this account synced yet?')
   const own = typeof collections === 'object' && collections !== null ? Object.entries(collections) : []
-  // A collection may be called "constructor", which every object has.
+  // A Map, because a collection may be called "constructor", like a property of every object.
   const pairs = new Map(own.filter((entry): entry is [string, [string, string]] => isKeyTexts(entry[1])))
   const imported = new Map<string, Promise<KeyPair>>()
   return (collection) => {
@@ -81,10 +81,7 @@ function isKeyTexts(value: unknown): value is [string, string] {
   return Array.isArray(value) && typeof value[0] === 'string' && typeof value[1] === 'string'
 }
 
-/**
- * The clear record. Rejects with `UnreadableRecord` when it was encrypted with another key, changed by somebody who does not have the
- * key, or belongs to another id.
- */
+/** Decrypts a record. Rejects with `UnreadableRecord` if it was encrypted with another key, tampered with, or belongs to another id. */
 export async function decryptRecord(
   keyPair: KeyPair | Promise<KeyPair>,
   record: EncryptedRecord,
@@ -98,7 +95,7 @@ export async function decryptRecord(
     throw new UnreadableRecord(record.id, notEncrypted)
   }
   if (clear === null)
-    throw new UnreadableRecord(record.id, 'It was encrypted with another key, or changed since')
+    throw new UnreadableRecord(record.id, 'It was encrypted with another key, or tampered with')
   try {
     return asRecord(record.id, JSON.parse(clear))
   } catch (error) {
@@ -118,12 +115,12 @@ async function open({ encryption, authentication }: KeyPair, payload: Payload): 
 
 function asRecord(id: string, content: unknown): ClearRecord {
   if (typeof content !== 'object' || content === null)
-    throw new UnreadableRecord(id, 'Its content is no record')
+    throw new UnreadableRecord(id, 'Its content is not a record')
   if ((content as ClearRecord).id !== id) throw new UnreadableRecord(id, 'Its content belongs to another id')
   return content as ClearRecord
 }
 
-/** The payload to PUT for a clear record. To delete a record for all devices encrypt `{ id, deleted: true }`. */
+/** Encrypts a record; returns the payload to PUT. To delete a record on all devices, encrypt `{ id, deleted: true }`. */
 export async function encryptRecord(
   keyPair: KeyPair | Promise<KeyPair>,
   clear: ClearRecord,
@@ -139,14 +136,14 @@ export async function encryptRecord(
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
-const notEncrypted = 'It is not encrypted the way Firefox does it'
+const notEncrypted = 'It is not encrypted like Firefox does it'
 
 function readPayload({ id, payload = '' }: EncryptedRecord): Payload {
   try {
     const { ciphertext, IV, hmac } = JSON.parse(payload)
     if ([ciphertext, IV, hmac].every((part) => typeof part === 'string')) return { ciphertext, IV, hmac }
   } catch {
-    // Neither is it JSON.
+    // Not JSON either.
   }
   throw new UnreadableRecord(id, notEncrypted)
 }
@@ -160,7 +157,7 @@ async function importKeyPair(encryptionKey: Bytes, hmacKey: Bytes): Promise<KeyP
   }
 }
 
-/** As much of Node's `node:crypto` as is used. */
+/** The part of `node:crypto` that is used. */
 interface NodeCrypto {
   createHmac(algorithm: string, key: Bytes): { update(text: string): { digest(): Uint8Array } }
   createDecipheriv(
@@ -175,7 +172,7 @@ interface NodeProcess {
   getBuiltinModule?(name: string): NodeCrypto
 }
 
-// Node, Deno and Bun have it, browsers don't. WebCrypto takes three times as long for small records.
+// Available in Node, Deno and Bun. WebCrypto takes three times as long for small records.
 const nodeCrypto = (globalThis as { process?: NodeProcess }).process?.getBuiltinModule?.('node:crypto')
 
 function openWith(
@@ -202,7 +199,7 @@ function isDigest(hmac: string): boolean {
 
 type Bytes = Uint8Array<ArrayBuffer>
 
-/** What newer runtimes have. */
+/** Methods of newer runtimes. */
 const native = Uint8Array as { fromBase64?(text: string): Bytes; fromHex?(text: string): Bytes }
 
 function fromBase64(text: string): Bytes {

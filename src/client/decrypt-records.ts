@@ -7,8 +7,8 @@ import {
 } from './crypto.ts'
 
 /**
- * Decrypts many records. Records that a key does not open are in real accounts, and Firefox skips them: so does this, and
- * returns them apart, each with the reason.
+ * Decrypts many records. Real accounts contain records that the key can't decrypt, which Firefox skips; they are returned separately, each
+ * with the reason.
  */
 export async function decryptRecords(
   keyPair: KeyPair | Promise<KeyPair>,

@@ -1,10 +1,10 @@
-/** Why a client cannot go on, in words for the person in front of it. */
+/** An error of the client; its message is meant for users. */
 export class ClientError extends Error {
-  /** The value that would have to be another one, or null. */
+  /** The account value that has to change, or null. */
   readonly field: AccountField | null
-  /** The status of the bridge's answer, or null where there was none. */
+  /** The status of the response; null without one. */
   readonly status: number | null
-  /** The bridge's `errno`, or null. */
+  /** The `errno` of the response; null without one. */
   readonly errno: number | null
 
   constructor(message: string, details: ErrorDetails = {}) {
@@ -16,7 +16,7 @@ export class ClientError extends Error {
   }
 }
 
-/** The values of an account that a person may have to correct. */
+/** The account values that a user may have to correct. */
 export type AccountField = 'token' | 'keyId' | 'bucket' | 'syncKey' | 'bridgeUrl'
 
 interface ErrorDetails {

@@ -1,19 +1,19 @@
-/** What the fields of records say. Synced data may come from anybody, so that every field may be of any type. */
+/** Reads fields of decrypted records. Other programs also write synced data, so any field may have any type. */
 
-/** What a record says. */
+/** The fields of a decrypted record. */
 export type Fields = Record<string, unknown>
 
-/** What is no text becomes an empty one. */
+/** A string, or an empty string for any other type. */
 export function textOf(value: unknown): string {
   return typeof value === 'string' ? value : ''
 }
 
-/** What is no number, and no text of one, becomes NaN. Other values may not even be convertible. */
+/** A number or numeric string; NaN for objects, because converting some of them throws. */
 export function numberOf(value: unknown): number {
   return typeof value === 'object' ? NaN : Number(value)
 }
 
-/** What is no list becomes an empty one. */
+/** An array, or an empty array for any other type. */
 export function listOf<T>(value: unknown): T[] {
   return Array.isArray(value) ? value : []
 }
@@ -22,7 +22,7 @@ export function tagsOf({ tags }: Fields): string[] {
   return listOf(tags).filter((tag) => typeof tag === 'string')
 }
 
-/** An address that may become a link. */
+/** An http(s) URL, or null: only these may become links. */
 export function webAddress(value: unknown): string | null {
   return typeof value === 'string' && /^https?:\/\//i.test(value) ? value : null
 }
@@ -31,7 +31,7 @@ export function isMoment(ms: number): boolean {
   return ms > 0 && ms < 8.64e15
 }
 
-/** When a page was visited, in ms since 1970, the latest first. */
+/** The visits of a page in ms since 1970, latest first. */
 export function visitTimes({ visits }: Fields): number[] {
   return listOf<Fields | null>(visits)
     .map((visit) => numberOf(visit?.date) / 1000)
@@ -39,25 +39,25 @@ export function visitTimes({ visits }: Fields): number[] {
     .toSorted((left, right) => right - left)
 }
 
-/** The year 5138: what is later is no time in ms. */
+/** The year 5138; larger numbers can't be ms. */
 const latestMs = 100_000_000_000_000
 
-/** When a bookmark was made, in ms since 1970, or 0. Some programs write microseconds, as Firefox has them in its database. */
+/** When a bookmark was added, in ms since 1970; 0 if unknown. Some programs write microseconds, like Firefox's database. */
 export function addedMsOf({ dateAdded }: Fields): number {
   const added = numberOf(dateAdded)
   const addedMs = added > latestMs ? added / 1000 : added
   return isMoment(addedMs) ? addedMs : 0
 }
 
-/** An open tab of a device. */
+/** An open tab. */
 export interface Tab {
   title: string
   url: string
-  /** In ms since 1970; 0 where it is not known. */
+  /** In ms since 1970; 0 if unknown. */
   lastUsedMs: number
 }
 
-/** The tabs of a record of the collection `tabs`, without those that have no address. */
+/** The tabs in a record of the collection `tabs`, without tabs that have no URL. */
 export function tabsOf({ tabs }: Fields): Tab[] {
   return listOf<Fields | null>(tabs).flatMap((tab) => {
     const [url] = listOf(tab?.urlHistory)

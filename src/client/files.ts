@@ -1,9 +1,9 @@
-/** What records become as files that other programs read. */
+/** Formats records as files for other programs. */
 import { walk, type BookmarkNode } from './bookmarks.ts'
 import { addedMsOf, tagsOf, textOf, visitTimes, type Fields } from './fields.ts'
 import type { ReadableRecord, SyncRecord } from './collection.ts'
 
-/** Bookmarks as the HTML file that every browser imports. */
+/** Formats bookmarks as the HTML file that every browser imports. */
 export function bookmarksHtml<More>(tops: BookmarkNode<More>[]): string {
   return [
     '<!DOCTYPE NETSCAPE-Bookmark-file-1>',
@@ -23,7 +23,7 @@ const rootRoles: Record<string, object> = {
   unfiled: { UNFILED_BOOKMARKS_FOLDER: true },
 }
 
-// Deeper ones are not moved further, so that the size of the file does not grow with the square of the depth.
+// Deeper folders are not indented further, or the file would grow with the square of the depth.
 const deepestIndent = 20
 
 function linesOf<More>(tops: BookmarkNode<More>[]): string[] {
@@ -35,7 +35,7 @@ function linesOf<More>(tops: BookmarkNode<More>[]): string[] {
   const closeTo = (level: number) => {
     for (; open > level; open -= 1) write(open, '</DL><p>')
   }
-  // What is exported may be a folder of any level.
+  // The exported folder may be at any level.
   const outer = (tops[0]?.level ?? 1) - 1
   for (const { record, kind, title, level: own } of walk(tops)) {
     const level = own - outer
@@ -64,13 +64,13 @@ function tag(name: string, attributes: object, text: string): string {
   return `<${name}${written.join('')}>${escape(text)}</${name}>`
 }
 
-// HTML has no control characters, and many programs read it line by line.
+// HTML can't contain control characters, and many programs parse this file by line.
 function escape(text: string): string {
   const names: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }
   return text.replaceAll(/\p{Cc}+/gu, ' ').replaceAll(/[&<>"]/g, (char) => names[char]!)
 }
 
-/** The columns of Firefox's own export of passwords, and the fields of a record that they hold. */
+/** The columns of Firefox's own password export, and the record fields for them. */
 const loginColumns = {
   url: 'hostname',
   username: 'username',
@@ -83,26 +83,26 @@ const loginColumns = {
   timePasswordChanged: 'timePasswordChanged',
 }
 
-/** Passwords, in clear, as the table that Firefox exports and imports. */
+/** Formats passwords as the CSV that Firefox exports and imports, in plain text. */
 export function passwordsCsv(logins: ReadableRecord[]): string {
   const rows = logins.map(({ clear }) => Object.values(loginColumns).map((field) => clear[field]))
   return csv([Object.keys(loginColumns), ...rows])
 }
 
-/** A page with its visits. */
+/** A page in the history. */
 export interface VisitedPage {
   url: string
   title: string
-  /** In ms since 1970, the latest first. */
+  /** In ms since 1970, latest first. */
   visitedMs: number[]
 }
 
-/** What a record of the collection `history` says. */
+/** Reads a record of the collection `history`. */
 export function visitedPage(clear: Fields): VisitedPage {
   return { url: textOf(clear.histUri), title: textOf(clear.title), visitedMs: visitTimes(clear) }
 }
 
-/** A table of visits, the latest first, and of pages that have none; piece by piece, because it may be long. */
+/** Formats visits as CSV, latest first; includes pages without visits. Yields parts, because it may be long. */
 export function historyCsv(pages: VisitedPage[]): Iterable<string> {
   const visits = pages.flatMap((page) =>
     (page.visitedMs.length > 0 ? page.visitedMs : [0]).map((atMs) => ({ atMs, page })),
@@ -111,24 +111,24 @@ export function historyCsv(pages: VisitedPage[]): Iterable<string> {
   return csvParts([['visited', 'url', 'title']], visitRows(visits))
 }
 
-// A generator, because the iterators of Node 20 have no `map`.
+// A generator, because iterators have no `map` in Node 20.
 function* visitRows(visits: { atMs: number; page: VisitedPage }[]): Generator<unknown[]> {
   for (const { atMs, page } of visits) yield [isoOf(atMs), noFormula(page.url), noFormula(page.title)]
 }
 
-/** A moment as people and programs read it; empty for 0. */
+/** Formats a time as ISO 8601; empty for 0. */
 export function isoOf(atMs: number): string {
   return atMs > 0 ? new Date(atMs).toISOString() : ''
 }
 
-/** Titles and addresses are what sites say of themselves: spreadsheets compute what begins like this, and some programs stop at a NUL. */
+/** Makes text from web sites safe for spreadsheets, which would evaluate it as a formula. Removes NUL, at which some programs stop. */
 export function noFormula(cell: unknown): string {
   return textOf(cell)
     .replaceAll('\0', '')
     .replace(/^[=+\-@\t\r]/, "'$&")
 }
 
-/** CSV as RFC 4180 has it, with quotes around every cell. What is neither text nor number is an empty one. */
+/** Formats CSV (RFC 4180) with quotes around every cell. Other types than strings and numbers become empty. */
 export function csv(rows: unknown[][]): string {
   return [...csvParts(rows)].join('')
 }
@@ -151,13 +151,15 @@ function* csvParts(...tables: Iterable<unknown[]>[]): Generator<string> {
   yield part
 }
 
-/** Everything that was read, by collection, and the names of what was not: records, and collections with the reason. */
+/**
+ * Formats all decrypted records by collection, the ids of undecryptable records, and the collections that could not be read, with reasons.
+ */
 export function everythingJson(
   records: Iterable<SyncRecord>,
   incomplete: ReadonlyMap<string, string>,
   exportedAt: Date,
 ): string {
-  // Without a prototype a collection may have any name, `constructor` too.
+  // Without a prototype, so that a collection may be called `constructor`.
   const collections: Record<string, unknown[]> = Object.create(null)
   const unreadable: unknown[] = []
   for (const { collection, stored, clear, problem } of records) {
@@ -170,7 +172,7 @@ export function everythingJson(
   return jsonText(file, 2)
 }
 
-/** JSON that every parser takes: half a surrogate pair, which jq and others reject, becomes U+FFFD. */
+/** Formats JSON that every parser accepts: unpaired surrogates, which jq and others reject, become U+FFFD. */
 export function jsonText(value: unknown, indent?: number): string {
   const text = JSON.stringify(value, null, indent)
   if (!text.includes('\\ud')) return text

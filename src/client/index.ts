@@ -1,6 +1,6 @@
 /**
- * A client of Sync Bridge: reads the collections of a Firefox account through a bridge, decrypts them, and writes to them. For browsers,
- * Node 20 and later, Deno and Bun, without dependencies. The key never leaves it.
+ * A client for Sync Bridge: reads, decrypts and writes the collections of a Firefox account. For browsers, Node 20 and later, Deno and Bun,
+ * without dependencies. The key never leaves the program.
  */
 export { checkAccount, formatAccount, isRenewable, parseAccount, type Account } from './account.ts'
 export { bookmarkTree, bookmarkRoots, foldersNamed, walk, type BookmarkNode } from './bookmarks.ts'

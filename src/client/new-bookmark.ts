@@ -10,28 +10,27 @@ export interface NewBookmark {
   url: string
   /** @default the address */
   title?: string
-  /** The id or the title of a folder. @default unfiled: "Other Bookmarks" */
+  /** The id or title of a folder. @default unfiled: "Other Bookmarks" */
   folder?: string
   tags?: string[]
 }
 
-/** What has become of a new bookmark. */
+/** The result of adding a bookmark. */
 export interface AddedBookmark {
   id: string
   folder: string
-  /** Whether somebody has changed the folder meanwhile: Firefox puts the bookmark at its end then. */
+  /** Whether the folder was changed by another client meanwhile, so that Firefox will put the bookmark at its end. */
   isUnlisted: boolean
 }
 
-/** What Firefox keeps of an address. */
+/** Firefox removes bookmarks with a longer URL. */
 const longestUrl = 65_536
-/** A folder below this fits into every storage. */
+/** A smaller folder fits into every storage. */
 const alwaysFitsBytes = 200_000
 
 /**
- * Adds a bookmark as Firefox makes it: itself and its folder, whose list of children decides, in one transaction. Rejects with
- * `ClientError`: for an address that Firefox would throw away, a folder that is not there or not the only one of its title, and one
- * that is full, when nothing is written.
+ * Adds a bookmark like Firefox does: writes it and its folder, which lists it in `children`, in one transaction. Rejects with
+ * `ClientError`, and writes nothing, if Firefox would remove the URL, the folder does not exist, its title is ambiguous, or it is full.
  */
 export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Promise<AddedBookmark> {
   const { url, title = url, folder: wanted = 'unfiled', tags = [] } = bookmark
@@ -41,7 +40,7 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
     if (isReadable(record)) records.push(record)
   const { clear: folder, stored } = findFolder(records, wanted)
   const id = newId()
-  // Firefox wants it no later than the record's own timestamp, which the storage keeps to 10 ms.
+  // Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
   const dateAdded = Date.now() - 1000
   const place = { parentid: folder.id, parentName: textOf(folder.title), dateAdded }
   const child: ClearRecord = { id, type: 'bookmark', title, bmkUri: url, ...place, tags }
@@ -53,14 +52,14 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
   const folderPut = await put(changed, { 'If-Match': `"${stored.last_modified}"` })
   if (folderPut.data!.payload!.length > alwaysFitsBytes) await requireRoom(client, folderPut, folder)
   const [added, listed] = await client.transaction([await put(child, { 'If-None-Match': '*' }), folderPut])
-  // Nobody else has this id: if it is there already, the same transaction was carried out before it was repeated.
+  // The id is random: if it exists, this transaction was applied before it was repeated.
   if (added!.status === 412) return { id, folder: folder.id, isUnlisted: false }
   requireWritten(added!)
   if (listed!.status !== 412) requireWritten(listed!)
   return { id, folder: folder.id, isUnlisted: listed!.status === 412 }
 }
 
-/** Throws `ClientError` for an address that Firefox would throw away at its next sync. */
+/** Throws `ClientError` for a URL that Firefox would remove at its next sync. */
 export function checkUrl(url: string): void {
   if (url.length > longestUrl)
     throw new ClientError(`Cannot add an address of ${url.length} characters: Firefox keeps ${longestUrl}`)
@@ -70,7 +69,7 @@ export function checkUrl(url: string): void {
     )
 }
 
-/** Throws when the folder is too large for the storage: a condition that is never met asks for that without writing anything. */
+/** Throws if the folder is too large for the storage. Tests that with a condition that always fails, so nothing is written. */
 async function requireRoom(
   client: SyncClient,
   folderPut: TransactionRequest,
@@ -103,7 +102,7 @@ function findFolder(records: ReadableRecord[], wanted: string): ReadableRecord {
   )
 }
 
-/** As Firefox makes them: 12 characters of base64url. */
+/** Creates an id like Firefox: 12 characters of base64url. */
 function newId(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(9))
   return btoa(String.fromCharCode(...bytes))

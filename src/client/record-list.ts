@@ -1,4 +1,4 @@
-/** A record as the bridge sends it. */
+/** A record as the bridge returns it. */
 export interface StoredRecord {
   id: string
   /** In ms since 1970. */
@@ -7,15 +7,13 @@ export interface StoredRecord {
   sortindex?: number
 }
 
-/** Between two records of a list. In a string there would be a backslash before the first quote. */
+/** The text between two records. It can't occur inside a string, where quotes are escaped. */
 const between = '},{"id":"'
 const opening = '{"data":['
-/** Characters that are parsed at once, at least. */
+/** Minimum number of characters to parse at once. */
 const leastCharacters = 500_000
 
-/**
- * The records of a list, some at a time, as they come. Rejects with `brokenOff` when the body ends before the list does, or fails.
- */
+/** Yields the records of a list in parts, as they arrive. Rejects with `brokenOff` if the body fails or ends early. */
 export async function* parseRecords(
   body: ReadableStream<Uint8Array>,
   brokenOff: (cause?: unknown) => Error,
@@ -24,7 +22,7 @@ export async function* parseRecords(
   const decoder = new TextDecoder()
   let text = ''
   let isFirst = true
-  // Looking for the end of a long record with every piece would take the square of its length.
+  // Searching a long record again for each chunk would take quadratic time.
   let enough = leastCharacters
   try {
     for (;;) {

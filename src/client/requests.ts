@@ -2,19 +2,19 @@ import { ClientError } from './errors.ts'
 import { isRenewable, type Account } from './account.ts'
 import type { StoredRecord } from './record-list.ts'
 
-/** How a client reaches the bridge, and what it tells about that. */
+/** How a client sends requests, and what it reports. */
 export interface ClientOptions {
-  /** @default the global one */
+  /** @default the global `fetch` */
   fetch?: (url: string, init: RequestInit) => Promise<Response>
-  /** How often a request that is asked to wait (503 or 429 with a pause of up to a minute) is repeated. @default 3 */
+  /** Maximum retries of a request that gets 503 or 429 with a pause of up to a minute. @default 3 */
   maxPauses?: number
-  /** Before each such pause, with its length in seconds and the status. */
+  /** Called before each pause, with its length in seconds and the status. */
   onPause?(seconds: number, status: number): void
-  /** With a new access token, for those who keep it. */
+  /** Called with a renewed access token, so that you can save it. */
   onNewToken?(token: string): Promise<void> | void
 }
 
-/** A request below the bucket. */
+/** Options of a request in the bucket. */
 export interface RequestOptions {
   method?: 'GET' | 'HEAD' | 'POST'
   headers?: Record<string, string>
@@ -25,24 +25,24 @@ export interface RequestOptions {
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
 type Body = any
 
-/** An answer that the bridge calls a success, or 304. */
+/** A successful response, or 304. */
 export interface Answer {
   status: number
   body: Body
   headers: Headers
 }
 
-/** The longest pause that is kept without asking somebody. */
+/** Longer pauses are reported as an error. */
 const longestPauseSeconds = 60
 
-/** Asks a bridge for an account: renews the access token, keeps the pauses it is asked for, and turns refusals into errors. */
+/** Sends the requests of one account: renews the access token, waits when asked to, and turns error responses into `ClientError`. */
 export class Requests {
   readonly #account: Account
   readonly #options: ClientOptions
   readonly #api: string
   #renewing: Promise<void> | null = null
 
-  /** The account's token is replaced when it is renewed. */
+  /** Renewing the token changes `account`. */
   constructor(account: Account, options: ClientOptions) {
     this.#account = account
     this.#options = options
@@ -51,19 +51,19 @@ export class Requests {
     this.#api = /\/v\d+$/.test(address) ? address : `${address}/v1`
   }
 
-  /** Asks for a path below the version, such as `/batch`; an empty one is the root view. Rejects with `ClientError`. */
+  /** Sends a request for a path below the version, such as `/batch`; an empty path is the root view. Rejects with `ClientError`. */
   async ask(path: string, options: RequestOptions = {}): Promise<Answer> {
     return read(await this.#sendPatiently(path, options), options)
   }
 
-  /** Asks for a list of records; they are parsed as they come. Rejects with `ClientError`, and so does what it resolves to. */
+  /** Requests a list of records, which are parsed as they arrive. Rejects with `ClientError`, as does `parts`. */
   async stream(
     path: string,
     options: RequestOptions = {},
   ): Promise<{ headers: Headers; parts: AsyncIterable<StoredRecord[]> }> {
     const answer = await this.#sendPatiently(path, options)
     if (!answer.ok || answer.body === null) await read(answer, options)
-    // The explorer, which shows pages, does not load this.
+    // Imported on demand, because the explorer does not use it.
     const { parseRecords } = await import('./record-list.ts')
     return { headers: answer.headers, parts: parseRecords(answer.body!, brokenOff) }
   }
@@ -85,14 +85,14 @@ export class Requests {
     const answer = await this.#send(path, options)
     if (answer.status !== 401 || !isRenewable(this.#account)) return answer
     await answer.body?.cancel()
-    // Requests that are refused together, or after one another, need one new token.
+    // Concurrent requests that get 401 share one new token.
     if (token === this.#account.token)
       await (this.#renewing ??= this.#renew().finally(() => (this.#renewing = null)))
     return this.#send(path, options)
   }
 
   async #renew(): Promise<void> {
-    // Only those load it who have a refresh token, which the explorer has not.
+    // Imported on demand, because the explorer has no refresh token.
     const { renewToken } = await import('./token.ts')
     this.#account.token = await renewToken(this.#account, this.#fetch)
     await this.#options.onNewToken?.(this.#account.token)
@@ -118,19 +118,19 @@ export class Requests {
     } catch (error) {
       signal?.throwIfAborted()
       if (body) throw unknownOutcome(error)
-      throw new ClientError(`The bridge does not answer at ${bridgeUrl}. Is it still running?`, {
+      throw new ClientError(`No response from the bridge at ${bridgeUrl}. Is it running?`, {
         cause: error,
       })
     }
   }
 
   get #fetch() {
-    // A browser's own must be called as a function of the window.
+    // The browser's `fetch` must be called as a method of the window.
     return this.#options.fetch ?? ((url: string, init: RequestInit) => fetch(url, init))
   }
 }
 
-/** The pause that an answer asks for; null where it asks for none, or for one that a person should know of. */
+/** How many seconds the response asks to wait; null if it does not, or too long. */
 function pauseOf({ status, headers }: Response): number | null {
   if (status !== 503 && status !== 429) return null
   const seconds = Number(headers.get('Retry-After') ?? 1)
@@ -146,26 +146,26 @@ async function read(answer: Response, { method, body: sent }: RequestOptions): P
   if (answer.ok && sent) throw unknownOutcome()
   if (answer.ok) throw brokenOff()
   const message =
-    body?.message ?? `The bridge answers ${status}${body ? '.' : ' and no JSON: is this its address?'}`
+    body?.message ?? `The bridge returned ${status}${body ? '.' : ' without JSON: is this its address?'}`
   const seconds = Number(headers.get('Retry-After'))
   throw new ClientError(seconds > 0 ? `${message} (in ${seconds} s)` : message, {
     status,
     errno: body?.errno,
-    // 104: something is missing or contradicts itself, which another token would not cure.
+    // errno 104: the credentials are missing or contradictory, and a new token would not help.
     field: status !== 401 ? null : body?.errno === 104 ? 'keyId' : 'token',
   })
 }
 
 function brokenOff(cause?: unknown): ClientError {
-  return new ClientError('The answer broke off: the storage failed, or the connection.', { cause })
+  return new ClientError('The response was cut off: the storage or the connection failed.', { cause })
 }
 
 function unknownOutcome(cause?: unknown): ClientError {
-  const message = 'No answer came: this may have been written, or not. Look before you repeat it.'
+  const message = 'No response: the write may have been applied. Check before you repeat it.'
   return new ClientError(message, { cause })
 }
 
-/** Resolves after that time; rejects when the signal fires. */
+/** Resolves after the time; rejects when the signal is aborted. */
 export function wait(ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) return reject(signal.reason)

@@ -4,7 +4,7 @@ import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type K
 import { ClientError } from './errors.ts'
 import { Requests, type ClientOptions } from './requests.ts'
 
-/** A request of a transaction. */
+/** One request of a transaction. */
 export interface TransactionRequest {
   method: 'GET' | 'PUT' | 'DELETE'
   collection: string
@@ -14,7 +14,7 @@ export interface TransactionRequest {
   data?: { payload?: string; sortindex?: number; ttl?: number }
 }
 
-/** What the bridge answers to a request of a transaction. */
+/** The response to one request of a transaction. */
 export interface TransactionResponse {
   status: number
   path: string
@@ -22,26 +22,26 @@ export interface TransactionResponse {
   body: { data?: { id: string; last_modified: number; payload?: string }; message?: string }
 }
 
-/** What the bridge says of itself. */
+/** What the root view says about the bridge. */
 export interface BridgeInfo {
   version: string
-  /** How many requests a transaction may have. */
+  /** Maximum requests in a transaction. */
   maxRequests: number
 }
 
-/** A bridge, asked for one account. */
+/** A client for one account. */
 export class SyncClient {
   readonly account: Account
   readonly requests: Requests
   #keys: Promise<(collection: string) => Promise<KeyPair>> | null = null
 
-  /** Throws `ClientError` when a value of the account can't be used. */
+  /** Throws `ClientError` if a value of the account is invalid. */
   constructor(account: Partial<Account>, options: ClientOptions = {}) {
     this.account = checkAccount(account)
     this.requests = new Requests(this.account, options)
   }
 
-  /** The account's collections, by their names. */
+  /** The account's collections, sorted by name. */
   async collections(signal?: AbortSignal): Promise<CollectionInfo[]> {
     const { body } = await this.requests.ask(this.#path('/collections'), { signal })
     const infos = (body.data as { id: string; last_modified: number }[]).map(({ id, last_modified }) => {
@@ -50,14 +50,14 @@ export class SyncClient {
     return infos.toSorted((left, right) => (left.name < right.name ? -1 : 1))
   }
 
-  /** A collection, which need not exist. */
+  /** A collection; it need not exist. */
   collection(name: string): Collection {
     return new Collection(name, this, this.#path(`/collections/${encodeURIComponent(name)}/records`))
   }
 
   /**
-   * The keys of a collection; the first call fetches those of the account. Those of `crypto` are the sync key. Rejects with `ClientError` when the sync key does not open
-   * them, or there are none yet.
+   * The keys of a collection; the first call fetches those of the account. The keys of `crypto` are the sync key. Rejects with
+   * `ClientError` if the sync key is wrong, or the account has no keys yet.
    */
   async keysOf(collection: string): Promise<KeyPair> {
     if (collection === 'crypto') return this.#syncKeyPair()
@@ -72,20 +72,19 @@ export class SyncClient {
     }
   }
 
-  /** Fetches the keys again before they are used next: a client that was reset has made new ones. */
+  /** Fetches the keys again before their next use, because a reset client has created new ones. */
   forgetKeys(): void {
     this.#keys = null
   }
 
-  /** The payload to write for a clear record. */
+  /** Encrypts a record; returns the payload to write. */
   async encrypt(collection: string, clear: ClearRecord): Promise<string> {
     return encryptRecord(await this.keysOf(collection), clear)
   }
 
   /**
-   * Carries out requests as one transaction: what is written becomes visible at once, or not at all. A request that is refused by
-   * itself (a condition that is not met, a write that is not allowed) has its own status and leaves the others. Rejects with
-   * `ClientError`.
+   * Sends requests as one transaction: all writes become visible at once, or none. A request that fails on its own (a failed condition, a
+   * write that is not enabled) has its own status and does not affect the others. Rejects with `ClientError`.
    */
   async transaction(requests: TransactionRequest[]): Promise<TransactionResponse[]> {
     const below = requests.map(({ method, collection, id, headers, data }) => ({
@@ -98,7 +97,7 @@ export class SyncClient {
     return body.responses
   }
 
-  /** What the bridge says of itself. */
+  /** Reads the root view. */
   async info(): Promise<BridgeInfo> {
     const { body } = await this.requests.ask('')
     return {
@@ -118,7 +117,7 @@ export class SyncClient {
     const path = this.#path('/collections/crypto/records/keys')
     const { body } = await this.requests.ask(path).catch((error: unknown) => {
       if (!(error instanceof ClientError) || error.status !== 404) throw error
-      throw new ClientError('This account has no keys in its storage: has a Firefox of it synced yet?', {
+      throw new ClientError('This account has no keys yet: has any Firefox synced to it?', {
         status: 404,
       })
     })
@@ -126,7 +125,7 @@ export class SyncClient {
       const isOther = error instanceof Error && error.name === 'UnreadableRecord'
       if (!isOther) throw new ClientError((error as Error).message, { field: 'syncKey' })
       throw new ClientError(
-        'This sync key does not open the account: it belongs to another one, or is an old one.',
+        'This sync key does not decrypt the account: it is an old one, or that of another account.',
         {
           field: 'syncKey',
         },
@@ -139,7 +138,7 @@ export class SyncClient {
   }
 }
 
-/** Opens an account: checks its values, and that its key opens its data. Rejects with `ClientError`. */
+/** Creates a client, and checks that the sync key decrypts the account. Rejects with `ClientError`. */
 export async function connect(account: Partial<Account>, options: ClientOptions = {}): Promise<SyncClient> {
   const client = new SyncClient(account, options)
   await client.keysOf('bookmarks')

@@ -8,16 +8,18 @@ const newValues = 'get new values from Firefox with the recipe'
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
-/** Gets a new access token, for an hour. Throws `ClientError`: says what to do where the refresh token has ended. */
+/**
+ * Gets a new access token, valid for an hour. Throws `ClientError`; if the refresh token is no longer valid, the message says what to do.
+ */
 export async function renewToken(account: Account, fetch: Fetch): Promise<string> {
   const { refreshToken, clientId, tokenEndpoint } = account
   const wanted = { grant_type: 'refresh_token', client_id: clientId, refresh_token: refreshToken, scope }
   const failure = 'Cannot renew the access token'
   const { answer, body } = await post(fetch, tokenEndpoint, { ...wanted, ttl: 3600 }, failure)
-  // The token becomes a line of a file that shells read.
+  // The token is written to a file that shells read.
   const token: unknown = body?.access_token
   if (answer.ok && typeof token === 'string' && /^[\w.~+/=-]+$/.test(token)) return token
-  // The account server's own endpoint, and that of its OAuth service, each number their errors themselves.
+  // The account server and its OAuth service use different error numbers.
   if ((answer.status === 401 && body?.errno === 110) || (answer.status === 400 && body?.errno === 108))
     throw new ClientError(`The refresh token was revoked, or the password was changed: ${newValues}`, {
       field: 'token',
@@ -25,11 +27,11 @@ export async function renewToken(account: Account, fetch: Fetch): Promise<string
   throw refused(failure, answer, body)
 }
 
-/** Ends the refresh token for good. Throws `ClientError`; a token that has ended already is a success. */
+/** Revokes the refresh token. Throws `ClientError`; an already invalid token counts as revoked. */
 export async function revokeRefreshToken(account: Account, fetch: Fetch): Promise<void> {
   const { refreshToken, clientId, tokenEndpoint } = account
   const url = tokenEndpoint.replace(/\/token$/, '/destroy')
-  const failure = 'Cannot end the refresh token'
+  const failure = 'Cannot revoke the refresh token'
   const { answer, body } = await post(fetch, url, { client_id: clientId, token: refreshToken }, failure)
   const isUnknown =
     (answer.status === 400 || answer.status === 401) && [108, 110].includes(Number(body?.errno))
@@ -48,24 +50,24 @@ async function post(
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(body),
-    // A refresh token goes nowhere else.
+    // A redirect could send the refresh token to another server.
     redirect: 'error',
   }).catch((error: unknown) => {
     const origin = URL.canParse(url) ? new URL(url).origin : 'the address of the account server'
-    throw new ClientError(`${failure}: nobody answers at ${origin}`, { cause: error })
+    throw new ClientError(`${failure}: no response from ${origin}`, { cause: error })
   })
   return { answer, body: await answer.json().catch(() => null) }
 }
 
 function refused(failure: string, { status }: Response, body: Body): ClientError {
-  // Such a check stands in front of Mozilla's, and wants a browser.
+  // Mozilla's bot protection, which only browsers can pass.
   if (status === 406 && body === null) {
     const advice = `Try again later or from another network, or ${newValues}`
     return new ClientError(
-      `${failure}: the account server accepts only browsers from here (406). ${advice}`,
+      `${failure}: the account server requires a check that only browsers pass (406). ${advice}`,
       { status },
     )
   }
   const message = typeof body?.message === 'string' ? ` ${body.message}` : ''
-  return new ClientError(`${failure}: the account server answers ${status}${message}`, { status })
+  return new ClientError(`${failure}: the account server returned ${status}${message}`, { status })
 }

@@ -22,7 +22,7 @@ export interface CredentialStore {
  * - `hit-local`, `hit-shared`: found in this process, in the shared store
  * - `joined`: waits for a lookup that is already in progress
  * - `exchange`: not found, so the token server is called
- * - `refused-cached`: the token server refused the same identity a moment ago
+ * - `refused-cached`: the token server rejected the same identity a moment ago
  * - `store-error`, `rejected-entry`: the shared store failed, or had an entry that is invalid or too old
  */
 export type CredentialsEvent =
@@ -31,7 +31,7 @@ export type CredentialsEvent =
 export interface CredentialsOptions extends SealOptions {
   /**
    * Calls the token server once, with its own deadline; `requestId` names the request that caused it. Rejects with `ServiceError` 401 if
-   * the identity is refused, with the cause `invalid-timestamp` if only the clock is wrong, and with `UpstreamError` if the token server
+   * the identity is rejected, with the cause `invalid-timestamp` if only the clock is wrong, and with `UpstreamError` if the token server
    * can't be used.
    */
   exchange(identity: Identity, requestId: string): Promise<SyncCredentials>
@@ -43,7 +43,7 @@ export interface CredentialsOptions extends SealOptions {
   ttlSeconds: number
   /** Ms since 1970. */
   wallClock(): number
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   monotonicClock(): number
   observe(event: CredentialsEvent): void
 }
@@ -109,14 +109,14 @@ export class Credentials {
   }
 
   /**
-   * After the storage answered 401 to `refused`: deletes these credentials everywhere and calls the token server, once for all waiting
+   * After the storage returned 401 for `refused`: deletes these credentials everywhere and calls the token server, once for all waiting
    * requests. Returns newer credentials if another request has fetched them already.
    */
   async renew(identity: Identity, refused: SyncCredentials, requestId: string): Promise<SyncCredentials> {
     const { key } = identity
     for (let underWay = this.#lookups.get(key); underWay; underWay = this.#lookups.get(key)) {
       const { credentials } = await this.#counted('joined', underWay.result)
-      // A lookup in progress may still return the refused credentials.
+      // A lookup in progress may still return the rejected credentials.
       if (underWay.isRenewal || !isSame(credentials, refused)) return credentials
     }
     const known = this.#known(identity)
@@ -142,7 +142,7 @@ export class Credentials {
     this.#remembered.set(identity.key, { credentials, wallEndMs: nowMs + lifeMs, monotonicEndMs })
   }
 
-  /** Starts one lookup for all waiting requests. Rejects at once if the identity was refused a moment ago. */
+  /** Starts one lookup for all waiting requests. Rejects at once if the identity was rejected a moment ago. */
   #lookUp(identity: Identity, requestId: string, refused: SyncCredentials | null): Promise<Obtained> {
     const { key } = identity
     const known = this.#refusals.get(key)
@@ -169,7 +169,7 @@ export class Credentials {
       this.#keep(identity, credentials)
       return { credentials, source: 'exchange' }
     } catch (error) {
-      // An identity refused because of a clock may be accepted in a second.
+      // An identity rejected because of a clock may be accepted in a second.
       if (error instanceof ServiceError && error.status === 401 && error.cause !== 'invalid-timestamp') {
         const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
         this.#refusals.set(identity.key, { refusal: error, monotonicEndMs })

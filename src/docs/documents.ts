@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * The guides of the repository, and what they lead to, as text by their paths. A macro: it runs when the executable is built, which holds
- * the result. It waits for nothing: two macros that do so at the same time stop the runtime for good.
+ * The text of the guides, and of the files that they link to, by path. A macro: the build embeds its result in the executable. Synchronous,
+ * because two macros that await at the same time hang the build.
  */
 export function readDocuments(): Record<string, string> {
   const root = join(import.meta.dir, '../..')

@@ -1,4 +1,4 @@
-/** Files that the build embeds; their import is the path to read them at. */
+/** Files that the build embeds; importing one returns its path. */
 declare module 'swagger-ui-dist/*' {
   const path: string
   export default path

@@ -1,4 +1,4 @@
-/** Where a browser is led that opens the bare address of the service, below the version; null where it is no browser. */
+/** Where to redirect a browser that opens the root URL; null for other clients. */
 export function frontDoor(
   accept: string,
   { docsEnabled, explorerEnabled }: { docsEnabled: boolean; explorerEnabled: boolean },
@@ -7,7 +7,7 @@ export function frontDoor(
   return docsEnabled ? '/docs/guides' : explorerEnabled ? '/explore' : null
 }
 
-/** Whether HTML is wanted more than JSON is: programs take anything, or JSON. See RFC 9110, 12.5.1. */
+/** Whether the client prefers HTML to JSON: programs accept anything, or JSON. See RFC 9110, 12.5.1. */
 function prefersHtml(accept: string): boolean {
   const weights = new Map<string, number>()
   for (const range of accept.slice(0, 1000).split(',')) {

@@ -1,13 +1,18 @@
-/** The search over the guides, in the browser: lists the sections that have all words that were typed. */
+/** The search in the guides, in the browser: lists the sections that contain all words. */
 
 /** A section of a page. */
 export interface SearchSection {
-  /** The name of the page. */
+  /** The URL of its page, relative to the folder of the guides. */
   page: string
   title: string
   id: string
   heading: string
   text: string
+}
+
+/** Set by the script with the sections. */
+interface LoadedIndex {
+  searchSections: SearchSection[]
 }
 
 const form = document.querySelector('form')!
@@ -30,12 +35,23 @@ input.addEventListener('keydown', ({ key }) => {
 
 let index: Promise<SearchSection[]> | null = null
 
+/** Loads the sections as a script, because pages opened as files can't use `fetch`. */
+function loadIndex(): Promise<SearchSection[]> {
+  const script = document.createElement('script')
+  script.src = `${folder}search.js`
+  document.head.append(script)
+  return new Promise((resolve, reject) => {
+    script.addEventListener('load', () => resolve((globalThis as unknown as LoadedIndex).searchSections))
+    script.addEventListener('error', reject)
+  })
+}
+
 async function search(): Promise<void> {
   const words = simplify(input.value).split(/\s+/).filter(Boolean)
   try {
-    index ??= fetch(`${folder}search.json`).then((answer) => answer.json() as Promise<SearchSection[]>)
+    index ??= loadIndex()
     const found = words.length > 0 ? find(await index, words) : []
-    // Somebody may have typed on meanwhile.
+    // The user may have typed more meanwhile.
     if (words.join() !== simplify(input.value).split(/\s+/).filter(Boolean).join()) return
     status.textContent = words.length === 0 ? '' : `${found.length} of ${(await index).length} sections`
     list.replaceChildren(...found.slice(0, shownResults).map((section) => draw(section, words)))
@@ -45,7 +61,7 @@ async function search(): Promise<void> {
   }
 }
 
-/** The sections that have all words; those with most of them in their headings come first. */
+/** The sections that contain all words; those with most words in the heading come first. */
 function find(sections: SearchSection[], words: string[]): SearchSection[] {
   const scored = sections.flatMap((section) => {
     const heading = simplify(`${section.title} ${section.heading}`)
@@ -68,7 +84,7 @@ function draw({ page, title, id, heading, text }: SearchSection, words: string[]
   return item
 }
 
-/** A text without case and accents. */
+/** Folds a text for searching: no case, no accents. */
 function simplify(text: string): string {
   return text.normalize('NFD').replaceAll(/\p{M}/gu, '').toLowerCase()
 }

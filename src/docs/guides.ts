@@ -1,14 +1,14 @@
-/** The guides as pages: Markdown drawn as HTML, whose links lead to one another. */
+/** Renders the Markdown guides as HTML pages that link to each other. */
 import { basename } from 'node:path'
 import { readDocuments } from './documents.ts' with { type: 'macro' }
 import { fileReply, type PageFile } from './page-files.ts'
 import type { SearchSection } from './guides-search.ts'
 import imagePath from '../../docs/images/explorer.png' with { type: 'file' }
 
-// By their paths in the repository, where they link to one another.
+// By path in the repository, which their links use.
 const documents: Record<string, string> = readDocuments()
 
-/** What a document is called in its address: "run" for docs/run.md, "examples/nginx.conf" for what is no Markdown. */
+/** The name of a document in its URL: "run" for docs/run.md, "examples/nginx.conf" for other files. */
 function nameOf(path: string): string {
   const isGuide = path.endsWith('.md')
   return isGuide ? basename(path, '.md').toLowerCase() : path.replace(/^docs\//, '')
@@ -16,7 +16,7 @@ function nameOf(path: string): string {
 
 const paths = new Map(Object.keys(documents).map((path) => [nameOf(path), path]))
 
-/** The pages by what readers want to do. The title of a page is its first heading. */
+/** The pages by purpose. The title of a page is its first heading. */
 const groups = [
   { title: 'Learn', names: ['get-started'] },
   {
@@ -30,24 +30,47 @@ const groups = [
   title,
   names: names.filter((name) => name === 'examples' || paths.has(name)),
 }))
-const listed = groups.flatMap(({ names }) => names)
 
-/** What the settings say of the pages. */
+/** All pages in reading order. */
+function readingOrder({ isStatic }: Site): string[] {
+  const names = groups.flatMap((group) => group.names)
+  return isStatic ? ['readme', ...names.filter((name) => name !== 'readme')] : names
+}
+
+/** Where the pages are published. */
 export interface Site {
   title: string
   hasExplorer: boolean
+  /** Whether the pages are static files, without a bridge: URLs then have file endings, and the README is the front page. */
+  isStatic?: boolean
+  /** The repository's URL, for links. */
+  source?: string
 }
 
-/** The page of a guide, or another document, by its name. Resolves to null where there is none. */
+/** The names of all pages and documents by URL, without images. */
+export function guideNames(site: Site): Map<string, string> {
+  const names = [...paths.keys(), 'examples', 'search.js']
+  return new Map(names.map((name) => [addressOf(name, site), name]))
+}
+
+/** Serves a guide, or another document, by name. Resolves to null for an unknown name. */
 export async function guideFile(name: string, site: Site): Promise<PageFile | null> {
   if (name === 'images/explorer.png') return fileReply('png', await Bun.file(imagePath).bytes())
-  if (name === 'search.json') return fileReply('json', (searchIndex ??= makeSearchIndex()))
-  if (name === 'examples') return fileReply('html', layOut(name, listExamples(), site))
+  if (name === 'search.js') return fileReply('js', searchIndex(site))
+  if (name === 'examples') return fileReply('html', layOut(name, listExamples(site), site))
   const path = paths.get(name)
   if (path === undefined) return null
   const text = documents[path]!
   if (!path.endsWith('.md')) return fileReply('txt', text)
-  return fileReply('html', layOut(name, draw(text, path), site))
+  return fileReply('html', layOut(name, draw(text, path, site), site))
+}
+
+/** The URL of a document, relative to the page of a guide. */
+function addressOf(name: string, { isStatic }: Site): string {
+  if (!isStatic || name === 'search.js' || name.startsWith('images/')) return name
+  if (name === 'readme') return 'index.html'
+  // File servers choose the media type by the ending, and all examples must be shown as text.
+  return name === 'examples' || paths.get(name)?.endsWith('.md') ? `${name}.html` : `${name}.txt`
 }
 
 function titleOf(name: string): string {
@@ -55,9 +78,9 @@ function titleOf(name: string): string {
   return /^# (.*)$/m.exec(documents[paths.get(name)!]!)?.[1] ?? name
 }
 
-/** What a page is for: the first sentence below its title. */
+/** The first sentence below the title, which says what the page is for. */
 function purposeOf(name: string): string {
-  if (name === 'examples') return 'Files to take: clients, proxies, containers, alerts.'
+  if (name === 'examples') return 'Files to copy: clients, proxies, containers, alerts.'
   const [, paragraph = ''] = /^# .*\n\n([^]*?)\n\n/m.exec(documents[paths.get(name)!]!) ?? []
   const html = Bun.markdown
     .html(paragraph)
@@ -66,52 +89,61 @@ function purposeOf(name: string): string {
   return /^.*?[.:](?=\s|$)/s.exec(html)?.[0].replace(/:$/, '.') ?? html
 }
 
-function draw(text: string, path: string): string {
+function draw(text: string, path: string, site: Site): string {
   return (
     Bun.markdown
       .html(text, { headings: true })
-      // What is wide scrolls by itself, with the keyboard too.
+      // Makes wide parts scrollable, by keyboard too.
       .replaceAll('<pre>', '<pre tabindex="0">')
       .replaceAll('<table>', '<div class="wide" tabindex="0"><table>')
       .replaceAll('</table>', '</table></div>')
       .replaceAll('<th></th>', '<td></td>')
       .replaceAll(
         /(href|src)="([^"#:][^":]*)"/g,
-        (_, attribute: string, target: string) => `${attribute}="${linkFrom(path, target)}"`,
+        (_, attribute: string, target: string) => `${attribute}="${linkFrom(path, target, site)}"`,
       )
   )
 }
 
-/** The address of a document, as seen from the page of another one. */
-function linkFrom(path: string, target: string): string {
+/** The URL for a link in a document. */
+function linkFrom(path: string, target: string, site: Site): string {
   const { pathname, hash } = new URL(target, `file:///${path}`)
-  return nameOf(pathname.slice(1)) + hash
+  return addressOf(nameOf(pathname.slice(1)), site) + hash
 }
 
-function listExamples(): string {
+function listExamples(site: Site): string {
   const names = [...paths.keys()].filter((name) => name.startsWith('examples/'))
-  return `<h1>Examples</h1><ul>${names.map((name) => `<li>${link(name, name.slice(9))}</li>`).join('')}</ul>`
+  const items = names.map((name) => `<li>${link(addressOf(name, site), name.slice(9))}</li>`)
+  return `<h1>Examples</h1><ul>${items.join('')}</ul>`
 }
 
-let searchIndex: string | null = null
+const searchIndexes = new WeakMap<Site, string>()
 
-function makeSearchIndex(): string {
-  const sections = listed.flatMap((page) => {
-    const path = paths.get(page)
+/** A script, because pages opened as files can't load anything else. */
+function searchIndex(site: Site): string {
+  const made =
+    searchIndexes.get(site) ?? `globalThis.searchSections = ${JSON.stringify(searchSections(site))}`
+  searchIndexes.set(site, made)
+  return made
+}
+
+function searchSections(site: Site): SearchSection[] {
+  return readingOrder(site).flatMap((name) => {
+    const path = paths.get(name)
     if (path === undefined) return []
-    const parts = draw(documents[path]!, path).matchAll(
+    const page = addressOf(name, site)
+    const parts = draw(documents[path]!, path, site).matchAll(
       /<h([1-3]) id="([^"]*)">([^]*?)<\/h\1>([^]*?)(?=<h[1-3] |$)/g,
     )
     return Array.from(parts, ([, , id, heading, html]): SearchSection => {
-      return { page, title: titleOf(page), id: id!, heading: plain(heading!), text: plain(html!) }
+      return { page, title: titleOf(name), id: id!, heading: plain(heading!), text: plain(html!) }
     })
   })
-  return JSON.stringify(sections)
 }
 
 const entities: Record<string, string> = { amp: '&', lt: '<', gt: '>', quot: '"', '#39': "'" }
 
-/** The text of markup. */
+/** The text content of HTML. */
 function plain(html: string): string {
   return html
     .replaceAll(/<[^<>]*>/g, ' ')
@@ -120,7 +152,7 @@ function plain(html: string): string {
     .trim()
 }
 
-/** Where a browser finds everything: the pages that are on, and the guides. */
+/** The start page for browsers: the enabled pages, and the guides. */
 export function frontPage(site: Site): PageFile {
   const card = (address: string, name: string, text: string) =>
     `<li><a href="${address}"><strong>${name}</strong><span>${text}</span></a></li>`
@@ -138,34 +170,38 @@ ${groups.map(({ title: group, names }) => `<h2>${group}</h2>${cards(names.map(ca
   return fileReply('html', frame({ title, up: '', guides: 'guides/', links: headerLinks('', site), body }))
 }
 
-/** A page with links to all others, to its neighbours, and to its own sections. */
+/** A page with links to all others, to its neighbours, and to its sections. */
 function layOut(name: string, html: string, site: Site): string {
   const sections = [...html.matchAll(/<h2 id="([^"]*)"><a [^>]*>(.*?)<\/a><\/h2>/g)]
   const contents = sections.map(([, id, text]) => `<li><a href="#${id}">${text}</a></li>`).join('')
   const onThisPage = sections.length > 2 ? `<nav aria-label="On this page"><ul>${contents}</ul></nav>` : ''
+  const listed = readingOrder(site)
   const index = listed.indexOf(name)
+  const at = (place: number) => `href="${addressOf(listed[place]!, site)}"`
   const neighbours = [
-    index > 0 && `<a rel="prev" href="${listed[index - 1]}">← ${titleOf(listed[index - 1]!)}</a>`,
+    index > 0 && `<a rel="prev" ${at(index - 1)}>← ${titleOf(listed[index - 1]!)}</a>`,
     index >= 0 &&
       index + 1 < listed.length &&
-      `<a rel="next" href="${listed[index + 1]}">${titleOf(listed[index + 1]!)} →</a>`,
+      `<a rel="next" ${at(index + 1)}>${titleOf(listed[index + 1]!)} →</a>`,
   ]
   const body = `${onThisPage}${html}<nav aria-label="Next">${neighbours.filter(Boolean).join(' ')}</nav>`
-  const title = `${Bun.escapeHTML(titleOf(name))} · ${Bun.escapeHTML(site.title)}`
+  const title = [...new Set([titleOf(name), site.title])].map((text) => Bun.escapeHTML(text)).join(' · ')
   const all = groups.map(({ title: group, names }) => {
-    const items = names.map((each) => `<li>${link(each, titleOf(each), each === name)}</li>`)
-    if (group === 'Look up') items.unshift(`<li>${link('../../docs', 'API')}</li>`)
+    const items = names.map((each) => `<li>${link(addressOf(each, site), titleOf(each), each === name)}</li>`)
+    if (group === 'Look up' && !site.isStatic) items.unshift(`<li>${link('../../docs', 'API')}</li>`)
     return `<h2>${group}</h2><ul>${items.join('')}</ul>`
   })
   const pages = `<nav aria-label="Pages" id="pages">${all.join('')}</nav>`
-  return frame({ title, up: '../', guides: '', links: headerLinks('../', site), body, pages })
+  const up = site.isStatic ? '' : '../'
+  return frame({ title, up, guides: '', links: headerLinks(up, site), body, pages })
 }
 
 function headerLinks(up: string, site: Site): string {
   const links = [
-    link(`${up}guides`, Bun.escapeHTML(site.title)),
+    link(site.isStatic ? 'index.html' : `${up}guides`, Bun.escapeHTML(site.title)),
     site.hasExplorer && link(`${up}../explore`, 'Explorer'),
-    link(`${up}../docs`, 'API'),
+    !site.isStatic && link(`${up}../docs`, 'API'),
+    site.source && link(Bun.escapeHTML(site.source), 'Source code'),
   ]
   return links.filter(Boolean).join(' ')
 }
@@ -176,9 +212,9 @@ function link(address: string, html: string, isCurrent = false): string {
 
 interface Frame {
   title: string
-  /** From the page to the folder of the files. */
+  /** The relative path from the page to the folder of the files. */
   up: string
-  /** From the page to the folder of the guides. */
+  /** The relative path from the page to the folder of the guides. */
   guides: string
   links: string
   body: string
@@ -186,7 +222,7 @@ interface Frame {
   pages?: string
 }
 
-// The list stands behind the text, so that readers of a small screen, or by ear, meet the text first. The search needs its script.
+// The list comes after the text, so that small screens and screen readers get the text first. The search needs its script.
 function frame({ title, up, guides, links, body, pages = '' }: Frame): string {
   return `<!doctype html>
 <html lang="en">
@@ -197,7 +233,7 @@ function frame({ title, up, guides, links, body, pages = '' }: Frame): string {
 <title>${title}</title>
 <link rel="icon" href="${up}favicon.png">
 <link rel="stylesheet" href="${up}guides.css">
-<script type="module" src="${up}guides.js"></script>
+<script defer src="${up}guides.js"></script>
 </head>
 <body>
 <header><nav aria-label="Site">${links}${pages ? ' <a href="#pages" class="all">All pages</a>' : ''}</nav>

@@ -3,10 +3,10 @@ import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
 import { clientFiles } from '../explorer/page-files.ts'
 
-/** The files of a page by their names: modules with the text of a source of ours, or the bytes of a file of a library. */
+/** The files of a page by name: a source module as text, or the bytes of a library's file. */
 type PageFiles = Record<string, () => Promise<unknown>>
 
-/** The page that draws the API document. */
+/** The page that renders the API document. */
 export const docsFiles: PageFiles = {
   'page.html': () => import('./page.html', { with: { type: 'text' } }),
   'page.css': () => import('./page.css', { with: { type: 'text' } }),
@@ -22,12 +22,12 @@ export const docsFiles: PageFiles = {
   'guides.js': () => import('./guides-search.ts', { with: { type: 'text' } }),
 }
 
-// Pages set styles by script only, so not even styles need an exception.
+// Our pages set styles only by script, so the policy needs no exception for inline styles.
 const pagePolicy =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
   "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
-/** By the end of a file's name; the other files are scripts. */
+/** By file extension; other files are scripts. */
 const mediaTypes: Record<string, string> = {
   html: 'text/html; charset=utf-8',
   css: 'text/css; charset=utf-8',
@@ -36,17 +36,14 @@ const mediaTypes: Record<string, string> = {
   png: 'image/png',
 }
 
-/** A file as it is answered. */
+/** The response for a file. */
 export interface PageFile {
   status: number
   headers: Record<string, string>
   body: string | Uint8Array
 }
 
-/**
- * Serves the files of a page by name, under a policy that lets it load from its own origin only. Resolves to null where there is
- * no such file.
- */
+/** Serves the files of a page by name, under a policy that only allows its own origin. Resolves to null for an unknown file. */
 export function pageServer(files: PageFiles, morePolicy = '') {
   const made = new Map<string, string | Uint8Array>()
   return async (name: string, edit = (text: string) => text): Promise<PageFile | null> => {
@@ -58,7 +55,7 @@ export function pageServer(files: PageFiles, morePolicy = '') {
   }
 }
 
-/** A file of that kind, under the policy of pages. */
+/** The response for a file with that extension, under the policy of our pages. */
 export function fileReply(extension: string, body: string | Uint8Array, morePolicy = ''): PageFile {
   const headers = {
     'Content-Type': mediaTypes[extension] ?? 'text/javascript; charset=utf-8',
@@ -68,21 +65,21 @@ export function fileReply(extension: string, body: string | Uint8Array, morePoli
   return { status: 200, headers, body }
 }
 
-// The build embeds our sources as they are: types and indentation are taken out at the first request for a file.
+// The build embeds sources unchanged; types and indentation are removed when a file is first requested.
 async function makeFile(load: PageFiles[string], extension: string): Promise<string | Uint8Array> {
   const loaded = await load()
   if (loaded instanceof Uint8Array) return loaded
   const { default: source } = loaded as { default: string }
   if (extension === 'css') return squeezeStyles(source)
   if (extension in mediaTypes) return source.replaceAll(/^ +/gm, '')
-  // Names stay: whoever gives a page a key may want to read it. The runtime's types lack this option.
+  // Names are kept, so that users can read the code before they enter a key. The runtime's types lack this option.
   const minify = { whitespace: true, syntax: true, identifiers: false }
   const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minify } as Bun.TranspilerOptions)
-  // A page has its files in one folder, those that both pages use too, and those of the client in a folder inside it.
+  // All files of a page are served from one folder, those of the client from a folder in it.
   return transpiler.transformSync(source).replaceAll(/\.\.\/(?:explorer\/|(client\/))/g, './$1')
 }
 
-/** Styles without comments, indentation and the blanks that only people need. */
+/** Removes comments, indentation and unneeded spaces from CSS. */
 function squeezeStyles(source: string): string {
   return source
     .replaceAll(/\/\*[^]*?\*\//g, '')

@@ -1,6 +1,6 @@
 /**
- * The documentation page: draws the API document with Swagger UI, and fills in who asks. What was given is kept in the tab's
- * session storage for a reload. Browsers write that to disk, and a closed tab that is opened again has it.
+ * The API page: renders the API document with Swagger UI, with the user's credentials filled in. Saves these in the tab's session storage
+ * for a reload. Browsers write that to disk, and restore it when a closed tab is reopened.
  */
 import { bucketOf, withoutQuotes } from '../client/account.ts'
 import { inStorage } from '../explorer/tab.ts'
@@ -18,29 +18,29 @@ interface ApiDocument {
   paths: Record<string, Record<string, Operation>>
 }
 
-/** What this page uses of Swagger UI, which is loaded before it. */
+/** The parts of Swagger UI that this page uses; its script is loaded first. */
 declare function SwaggerUIBundle(options: object): {
   preauthorizeApiKey(scheme: string, value: string): void
   layoutActions: { show(thing: string[], isShown: boolean): void }
 }
 
 const names = ['BEARER_TOKEN', 'KEY_ID', 'BUCKET'] as const
-/** Who asks, by the names that the sandbox and the recipe for Firefox use. */
+/** The user's credentials, under the names that the sandbox and the Firefox recipe use. */
 type Identity = Partial<Record<(typeof names)[number], string>>
 
-// A collection that no device reads, so that trying out does no harm.
+// No device reads this collection, so trying out writes does no harm.
 const scratch = 'scratch'
-// A bookmark folder that every account has.
+// A bookmarks folder that every account has.
 const known = 'menu'
 
 const form = document.getElementById('identity') as HTMLFormElement
 
-/** What the link holds, which the sandbox has made, or what this tab has been told before. */
+/** Reads the credentials from the link of the sandbox, or those that this tab has saved. */
 function readIdentity(): Identity {
   const given = new URLSearchParams(location.hash.slice(1))
   if (!given.has('BEARER_TOKEN'))
     return inStorage((storage) => JSON.parse(storage.getItem('identity') ?? '{}') as Identity) ?? {}
-  // Out of sight, and out of what is copied from the address bar.
+  // Removes the credentials from the address bar.
   history.replaceState(null, '', location.pathname + location.search)
   return identityIn(given)
 }
@@ -51,18 +51,18 @@ function identityIn(given: URLSearchParams | FormData): Identity {
   return { ...identity, BUCKET: identity.BUCKET || bucketOf(identity.KEY_ID ?? '') }
 }
 
-/** Fills in the form; a reload finds the identity again. */
+/** Fills in the form, and saves the credentials for a reload. */
 function remember(identity: Identity): void {
   for (const name of names) (form.elements.namedItem(name) as HTMLInputElement).value = identity[name] ?? ''
   inStorage((storage) => storage.setItem('identity', JSON.stringify(identity)))
 }
 
-/** The document with what this page knows: the prefix in every path, whose bucket it is, and what may be written. */
+/** Adapts the document to this page: the prefix of every path, the user's bucket, and the enabled writes. */
 function fitted(source: ApiDocument, bucket: string): ApiDocument {
   const [{ url: prefix } = { url: '' }] = source.servers
   const text = JSON.stringify(source)
   const example = '0123456789abcdef0123456789abcdef'
-  // Anything else could be more than a value of the document, and a link may bring it.
+  // Other characters could inject more than a value, because the link may come from an attacker.
   const safe = /^[\w.-]{1,64}$/.test(bucket) ? bucket : example
   const own = JSON.parse(text.replaceAll(example, safe)) as ApiDocument
   const paths = Object.entries(own.paths).map(([path, methods]) => {
@@ -92,13 +92,13 @@ function fit(method: string, operation: Operation): void {
   let enabled = `**Enabled here** in ${collections.map((name) => `\`${name}\``).join(', ')}.`
   if (collections.length === 0) {
     operation.summary += ' (not enabled here)'
-    enabled = '**Not enabled here**: the operator has opened no collection to it.'
+    enabled = '**Not enabled here**: the operator has enabled it for no collection.'
   }
   operation.description = `${enabled}\n\n${operation.description ?? ''}`
 }
 
 function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identity): void {
-  // A place of its own for each drawing, because the library does not let go of one that it has drawn in.
+  // A new element for each rendering, because the library keeps using the old one.
   const place = document.createElement('div')
   document.getElementById('page')!.replaceChildren(place)
   const ui = SwaggerUIBundle({
@@ -118,7 +118,7 @@ function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identi
       ui.preauthorizeApiKey('bearer', BEARER_TOKEN)
       ui.preauthorizeApiKey('keyId', KEY_ID)
       document.getElementById('state')!.textContent =
-        'Every request below is filled in and authorised. The browser keeps token and key id with this tab.'
+        'Every request below is filled in and authorized. The browser keeps the token and the key id for this tab.'
     },
   })
 }

@@ -1,4 +1,4 @@
-/** Parts of Swagger UI that this page draws its own way, as plugins of the library, and names for controls that have none. */
+/** Plugins that replace parts of Swagger UI, and labels for controls without one. */
 
 type Component = unknown
 
@@ -7,13 +7,13 @@ interface React {
 }
 
 interface Parts {
-  /** A part by its name; `isConnected`: one that finds its values by itself. */
+  /** Returns a part by name; `isConnected`: one that gets its values from the store. */
   getComponent(name: string, isConnected?: boolean): Component
 }
 
 const largestHighlighted = 100_000
 
-/** Large answers as plain text, and of these the beginning: to colour a megabyte freezes a tab for a minute. */
+/** Shows the beginning of a large response as plain text, because highlighting a megabyte freezes the tab for a minute. */
 export const largeAnswers = {
   wrapComponents: {
     SyntaxHighlighter:
@@ -30,8 +30,8 @@ export const largeAnswers = {
 }
 
 /**
- * The layout without a `main` of its own, because the page has one, and with a heading between the title and the sections; paths
- * without a link inside of the button that opens them.
+ * The layout without its own `main`, because the page has one; with a heading between the title and the sections; and without links inside
+ * the buttons that open paths.
  */
 export const accessibleParts = ({ React: { createElement } }: { React: React }) => ({
   components: {
@@ -58,7 +58,7 @@ export const accessibleParts = ({ React: { createElement } }: { React: React }) 
   },
 })
 
-/** Names for what the library leaves without one, or names by other words than it shows. */
+/** Labels for controls that have none, or one that differs from the visible text. */
 const ownNames: [selector: string, name: (element: Element) => string][] = [
   ['.close-modal', () => 'Close'],
   ['.examples-select-element', () => 'Example'],
@@ -69,7 +69,7 @@ const ownNames: [selector: string, name: (element: Element) => string][] = [
   ['.modal-btn', ({ textContent }) => textContent],
 ]
 
-/** Keeps these names where the library draws something anew, and lets the keyboard scroll what is wider than its place. */
+/** Labels controls again when the library rerenders, and makes wide parts scrollable by keyboard. */
 export function completeControls(page: Element): void {
   function complete(): void {
     for (const [selector, nameOf] of ownNames) {

@@ -18,7 +18,7 @@ export interface SyncCredentials {
   /** Base address of the user's storage, without a trailing slash. */
   endpoint: string
   uid: number
-  /** Wall clock, ms since 1970, after which the storage refuses them. */
+  /** Wall clock, ms since 1970, after which the storage rejects them. */
   expiresAtMs: number
 }
 

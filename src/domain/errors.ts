@@ -75,7 +75,7 @@ export function invalid(
 }
 
 /**
- * Whether the storage definitely refused the operation: nothing was written, a retry would not help, and other operations are not affected.
+ * Whether the storage definitely rejected the operation: nothing was written, a retry would not help, and other operations are not affected.
  */
 export function isRefusal(error: unknown): error is ServiceError {
   return error instanceof ServiceError && error.status < 500
@@ -83,14 +83,14 @@ export function isRefusal(error: unknown): error is ServiceError {
 
 /** How a call to the token server or the storage failed. */
 export type UpstreamFailure =
-  /** Nothing was sent (refused, unknown host, TLS); certainly not applied. */
+  /** Nothing was sent (connection refused, unknown host, TLS); certainly not applied. */
   | 'unreachable'
   /** Sent, but no usable response arrived (reset, truncated); may have been applied. */
   | 'connection-lost'
   /** Timed out; may have been applied. */
   | 'timeout'
   /**
-   * It answered 5xx or 429, or was not called because its circuit is open or a `Retry-After` still applies; `applied` says whether a write
+   * It returned 5xx or 429, or was not called because its circuit is open or a `Retry-After` still applies; `applied` says whether a write
    * may have been applied.
    */
   | 'refused'
@@ -105,7 +105,7 @@ export type UpstreamFailure =
 
 const neverApplied = new Set<UpstreamFailure>(['unreachable', 'conflict', 'overload'])
 
-/** The token server or the storage failed. Always answered 503; upstream text is never shown. */
+/** The token server or the storage failed. The client gets 503, and never upstream text. */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError'
   /** Seconds to wait, as upstream asked; null if it did not ask. */

@@ -26,7 +26,7 @@ export interface Step {
   operation: Operation
 }
 
-/** Why the storage refused a record. */
+/** Why the storage rejected a record. */
 export type Rejection = 'invalid' | 'too-large'
 
 /** This operation failed on its own; the others of its transaction stand. */

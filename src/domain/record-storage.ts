@@ -96,7 +96,7 @@ export type RecordWrite = RecordInput & { id: string }
 /**
  * The outcome of a write that was conditional on the collection's timestamp.
  * - `moved`: another writer changed the collection first; nothing was written.
- * - `committed`: `rejected` has the ids that the storage refused, with the reason; the others were written.
+ * - `committed`: `rejected` has the ids that the storage rejected, with the reason; the others were written.
  */
 export type CommitOutcome =
   | { outcome: 'committed'; timestamp: Timestamp; rejected: Map<string, 'invalid' | 'too-large'> }
@@ -118,7 +118,7 @@ export interface StorageLimits {
 
 /**
  * One user's record storage. Collection names are canonical and ids are valid (see `record.ts`). Every method rejects with `UpstreamError`
- * when the storage can't be used, and with `ServiceError` 401 when it refuses the credentials.
+ * when the storage can't be used, and with `ServiceError` 401 when it rejects the credentials.
  *
  * Writes are conditional: they apply only if the collection has not changed after `unmodifiedSince`. Each is sent at most once.
  * `UpstreamError.applied` is `no` (nothing was written) or `unknown` (read a snapshot to find out); a `conflict` is worth a retry. A

@@ -3,25 +3,25 @@ import type { SyncRecord } from '../client/collection.ts'
 import { ClientError } from '../client/errors.ts'
 import { connect } from '../client/sync-client.ts'
 
-/** The values that the page asks for; fields of the form have their names. */
+/** The values that the connect form asks for; its fields have these names. */
 export type Credentials = Pick<Account, 'token' | 'keyId' | 'bucket' | 'syncKey'>
 
-/** An account whose key opens its data. */
+/** An account whose sync key was verified. */
 export interface OpenedAccount {
-  /** The names of the account's collections, without that of the keys. */
+  /** The names of the account's collections, except `crypto`. */
   collections: string[]
   /**
-   * Calls back with the records of a collection as they come; one that changes meanwhile may come again. Rejects with
-   * `ClientError`.
+   * Reads a collection, and passes its records to `onRecords` as they arrive. A record that changes during the read may come twice. Rejects
+   * with `ClientError`.
    */
   read(collection: string, signal: AbortSignal, onRecords: (records: SyncRecord[]) => void): Promise<void>
 }
 
-/** Opens an account at the bridge that this page comes from. Rejects with `ClientError`. */
+/** Connects to the bridge that serves this page. Rejects with `ClientError`. */
 export async function openAccount(credentials: Credentials): Promise<OpenedAccount> {
   if (!isSecureContext) throw new ClientError(insecure)
   const bridgeUrl = new URL('.', location.href).href
-  // Whoever waits sees why, and has a button to try again.
+  // No silent waiting: the page shows the error and a button to retry.
   const client = await connect({ ...credentials, bridgeUrl }, { maxPauses: 0 }).catch(advise)
   const listed = await client.collections().catch(advise)
   return {
@@ -36,7 +36,7 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
   }
 }
 
-/** Throws the error, with what to do about a token that is refused. */
+/** Rethrows the error; for a rejected token, with advice on how to get another. */
 function advise(error: unknown): never {
   if (!(error instanceof ClientError) || error.status !== 401 || error.field !== 'token') throw error
   const { message, field, status, errno } = error
@@ -44,7 +44,7 @@ function advise(error: unknown): never {
 }
 
 const insecure =
-  'Browsers decrypt only in pages that come over https, or from 127.0.0.1 or localhost: open this page by such an address.'
+  'Browsers decrypt only on pages from https, 127.0.0.1 or localhost: open this page at such an address.'
 const newToken =
-  'A token ends after some hours at most, and belongs to one account, as the key id does. Get a new one the way you got ' +
+  'A token expires within hours, and belongs to one account, like the key id. Get a new one the way you got ' +
   'this, and paste it here.'

@@ -6,29 +6,29 @@ import { inOrder, type Order } from './order.ts'
 import { Search } from './search.ts'
 import { countOf, otherView, unreadableView, views, type View } from './views.ts'
 
-/** A view and what it shows. */
+/** A view and its items. */
 export interface Content {
   view: View
   groups: Group[]
   count: number
 }
 
-/** Which of it is shown, and how. */
+/** What the user has searched for, sorted by and filtered by. */
 export interface Choice {
   /** @see wordsOf */
   words: string[]
   order: Order
-  /** That bookmarks have; empty: any or none. */
+  /** A tag of bookmarks; empty: no filter. */
   tag: string
 }
 
-/** What has been read so far, as the views show it. Made once, because a search looks through it with every letter. */
+/** The items of all views, made from the records read so far. Cached, because every keystroke in the search uses them. */
 export class Contents {
-  /** The tags of bookmarks, each with how many have it. */
+  /** The tags of bookmarks, with the number of bookmarks for each. */
   readonly tags: Map<string, number>
   readonly #all: Omit<Content, 'count'>[]
   readonly #search = new Search()
-  /** What was arranged last, and how. */
+  /** The last sorted and filtered contents. */
   #arranged: { order: Order; tag: string; contents: Omit<Content, 'count'>[] }
 
   constructor(holdings: Holdings) {

@@ -10,10 +10,10 @@ const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', tim
 const dialog = byId<HTMLDialogElement>('details')
 let shown: SyncRecord | null = null
 
-/** The record of that id in the same collection. */
+/** Finds a record of the same collection by id. */
 type Find = (id: string) => SyncRecord | undefined
 
-/** Shows a record of a bucket twice: as it travels and lies in the storage, and as it is meant. */
+/** Shows a record side by side: as stored, and decrypted. */
 export function showDetails(record: SyncRecord, bucket: string, find: Find): void {
   if (record === shown) return
   shown = record
@@ -26,7 +26,7 @@ export function closeDetails(): void {
   dialog.close()
 }
 
-// What was decrypted goes with the dialog, unless it was opened again before this event came.
+// Clears decrypted data when the dialog closes, unless it was reopened before this event.
 dialog.addEventListener('close', () => {
   if (dialog.open) return
   shown = null
@@ -76,7 +76,7 @@ function momentOf(ms: number): string {
 
 const mostChildren = 50
 
-/** Of a bookmark the folder that it is in, and of a folder what is in there: by their titles, where the record has ids. */
+/** The titles of a bookmark's folder, or of a folder's contents, which the record only names by id. */
 function drawRelatives(collection: string, { parentid, children }: ClearRecord, find: Find): HTMLElement[] {
   const linkTo = (id: string) => {
     const clear = find(id)?.clear
@@ -117,7 +117,7 @@ function titleOf(clear: ClearRecord): string {
   return String(found ?? clear.id)
 }
 
-// The payload is JSON in a JSON string, which is hard to read.
+// Parses the payload, because JSON inside a JSON string is hard to read.
 function unwrapped({ payload, ...stored }: StoredRecord): object {
   try {
     return { ...stored, payload: JSON.parse(payload ?? '') as unknown }
@@ -126,7 +126,7 @@ function unwrapped({ payload, ...stored }: StoredRecord): object {
   }
 }
 
-/** JSON with its names, texts and other values told apart. */
+/** JSON with highlighted names, strings and other values. */
 function json(value: unknown): (Node | string)[] {
   const text = JSON.stringify(value, null, 2)
   if (text.length > 50_000) return [text]

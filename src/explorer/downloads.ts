@@ -4,7 +4,7 @@ import { bookmarksHtml, everythingJson, historyCsv, passwordsCsv, visitedPage } 
 import { byId, make, say } from './elements.ts'
 import type { Holdings } from './holdings.ts'
 
-/** Lets the menu and its warning save what is held at that moment. */
+/** Sets up the download menu and its warning; `current` returns the holdings to save. */
 export function offerDownloads(current: () => Holdings): void {
   const menu = byId('downloads')
   const warning = byId<HTMLDialogElement>('warning')
@@ -40,13 +40,13 @@ const bookmarksOf: Format = (records) => bookmarksHtml(bookmarkTree(records))
 const historyOf: Format = (records) =>
   [...historyCsv(records.map(({ clear }) => visitedPage(clear)))].join('')
 
-/** Saves a file, and says so when it does not have all that there is. */
+/** Saves a file, and says if it is incomplete. */
 function save(name: string, type: string, text: string, holdings: Holdings, collections?: string[]): void {
   const url = URL.createObjectURL(new Blob([text], { type }))
   make('a', { href: url, download: name }).click()
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
   const isReading = holdings.isReading(collections)
-  // The file with everything names the records that it lacks.
+  // The file with everything also lists the records that could not be read.
   const isLess =
     collections !== undefined && holdings.records(collections).some(({ clear }) => clear === null)
   const isCut = isLess || holdings.failureOf(collections ?? holdings.collections) !== null

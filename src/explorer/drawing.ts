@@ -5,7 +5,7 @@ import type { Group } from './meaning.ts'
 import { addressOf } from './tab.ts'
 import { drawView } from './views.ts'
 
-/** The links to all views, each with how much it has. */
+/** The links to all views, with the number of items in each. */
 export function drawNavigation(contents: Content[], current: Content, holdings: Holdings): HTMLElement[] {
   return contents.map((content) => {
     const { view, groups, count } = content
@@ -29,7 +29,7 @@ export function drawNavigation(contents: Content[], current: Content, holdings: 
   })
 }
 
-/** Where something was found, and where nobody could look for it. */
+/** A summary of the search: where something was found, and what could not be searched. */
 export function drawFound(
   typed: string,
   contents: Content[],
@@ -50,7 +50,7 @@ export function drawFound(
   ]
 }
 
-/** What a view shows, or why there is nothing; below it, while something is looked for, what other views have of that. */
+/** The current view, or why it is empty. During a search, also the matches in other views. */
 export function drawContent(
   typed: string,
   contents: Content[],
@@ -61,9 +61,9 @@ export function drawContent(
   const own = () => {
     if (groups.some(({ items, device }) => items.length > 0 || device)) return [drawView(view, groups)]
     if (holdings.isReading(view.collections)) return [nothing('Reading and decrypting …')]
-    // That there is nothing can only be said of what was read.
+    // Only a collection that was read can be called empty.
     if (holdings.failureOf(view.collections) !== null) return []
-    return [nothing(typed === '' ? view.empty : `Nothing in ${view.title} has “${typed}” in it.`)]
+    return [nothing(typed === '' ? view.empty : `No match for “${typed}” in ${view.title}.`)]
   }
   return [...own(), ...(typed === '' ? [] : othersOf(contents, current).map(drawElsewhere))]
 }
@@ -80,7 +80,7 @@ function linkTo({ view, count }: Content): HTMLElement {
   return make('a', { class: 'link', href: addressOf(view.id) }, `${count.toLocaleString()} in ${view.title}`)
 }
 
-// Of another view this much is enough to see whether it is what was meant.
+// Enough to see whether another view has what the user wants.
 const mostElsewhere = 5
 
 function drawElsewhere(content: Content): HTMLElement {

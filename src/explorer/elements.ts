@@ -2,8 +2,8 @@ type Child = Node | string | null | false
 type Properties = Record<string, string | number | boolean | ((event: Event) => void) | null>
 
 /**
- * An element with its attributes, its handlers (`onclick`) and what is in it. Texts become text: nothing of what is
- * synced can ever become markup.
+ * Creates an element with attributes, event handlers (`onclick`) and children. Strings become text nodes, so synced data can't become
+ * markup.
  */
 export function make<Tag extends keyof HTMLElementTagNameMap>(
   tag: Tag,
@@ -20,22 +20,22 @@ export function make<Tag extends keyof HTMLElementTagNameMap>(
   return element
 }
 
-/** A button that sends no form. */
+/** A button that does not submit a form. */
 export function button(properties: Properties, ...children: Child[]): HTMLButtonElement {
   return make('button', { type: 'button', ...properties }, ...children)
 }
 
-/** A link that tells the site nothing about this page. */
+/** A link that sends no referrer. */
 export function link(href: string, properties: Properties, ...children: Child[]): HTMLAnchorElement {
   return make('a', { href, target: '_blank', rel: 'noopener noreferrer', ...properties }, ...children)
 }
 
-/** What stands for a password. */
+/** Shown instead of a password. */
 export const mask = '••••••••'
 
 const svgSpace = 'http://www.w3.org/2000/svg'
 
-/** One of the page's own icons. */
+/** An icon of this page. */
 export function icon(name: string): SVGElement {
   const image = document.createElementNS(svgSpace, 'svg')
   image.setAttribute('aria-hidden', 'true')
@@ -45,12 +45,12 @@ export function icon(name: string): SVGElement {
   return image
 }
 
-/** An element of the page by its id. */
+/** The element of this page with that id. */
 export function byId<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T
 }
 
-/** A letter on a colour, both derived from the site: a picture that needs no request. */
+/** A letter on a coloured background, both derived from the site, so no request for an icon is needed. */
 export function avatar(name: string): HTMLElement {
   const letter = /[\p{L}\p{N}]/u.exec(name)?.[0].toUpperCase() ?? '·'
   const badge = make('span', { class: 'avatar', 'data-text': letter })
@@ -62,7 +62,7 @@ export function avatar(name: string): HTMLElement {
 
 let silence = 0
 
-/** Tells something in passing. */
+/** Shows a short message that disappears by itself. */
 export function say(text: string): void {
   const status = byId('status')
   status.textContent = text
@@ -73,10 +73,10 @@ export function say(text: string): void {
 
 export async function copy(text: string): Promise<void> {
   try {
-    // Where the page came without https, there is no clipboard.
+    // The clipboard is only available over https.
     await navigator.clipboard.writeText(text)
     say('Copied')
   } catch {
-    say('This browser does not let the page copy')
+    say('This browser does not allow copying')
   }
 }

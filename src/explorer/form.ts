@@ -6,7 +6,7 @@ import { byId } from './elements.ts'
 const form = byId<HTMLFormElement>('credentials')
 const names: (keyof Credentials)[] = ['token', 'keyId', 'bucket', 'syncKey']
 
-/** What the form holds. Throws `ClientError` when that can't be used. */
+/** Reads the form. Throws `ClientError` if a value is invalid. */
 export function readForm(): Credentials {
   const { token, keyId, bucket, syncKey } = checkAccount(
     Object.fromEntries(names.map((name) => [name, field(name).value])),
@@ -14,13 +14,13 @@ export function readForm(): Credentials {
   return { token, keyId, bucket, syncKey }
 }
 
-/** Fills in what is given and leaves the rest. */
+/** Sets the given fields and leaves the others. */
 export function fillIn(values: Partial<Credentials>): void {
   for (const name of names) field(name).value = values[name] ?? field(name).value
   if (values.keyId && !values.bucket) field('bucket').value = bucketOf(values.keyId)
 }
 
-/** Says what is wrong beside the field that it is about, and goes to that; null: nothing is wrong. */
+/** Shows an error next to the field that it concerns, and focuses that field; null removes the error. */
 export function showTrouble(trouble: ClientError | null): void {
   for (const name of names) {
     field(name).removeAttribute('aria-invalid')

@@ -2,14 +2,14 @@ import type { SyncRecord } from '../client/collection.ts'
 import { ClientError } from '../client/errors.ts'
 import type { OpenedAccount } from './account.ts'
 
-// A bridge sends a user only a few lists at a time.
+// A bridge allows a user only a few concurrent lists.
 const readsAtOnce = 3
 
-/** What has been read of an account so far, and what of it could not be. */
+/** The records of an account read so far, and what could not be read. */
 export class Holdings {
-  /** What kept a collection from being read, in words. */
+  /** Why a collection could not be read, as a sentence. */
   readonly #failures = new Map<string, string>()
-  /** Of each collection by their ids. */
+  /** The records of each collection, by id. */
   readonly #records = new Map<string, Map<string, SyncRecord>>()
   readonly #reading: Set<string>
   readonly #account: OpenedAccount
@@ -20,7 +20,7 @@ export class Holdings {
     this.#reading = new Set(account.collections)
   }
 
-  /** The names of all collections, also of those that are empty or could not be read. */
+  /** The names of all collections, including empty and unreadable ones. */
   get collections(): string[] {
     return this.#account.collections
   }
@@ -38,19 +38,19 @@ export class Holdings {
     return collections.some((collection) => this.#reading.has(collection))
   }
 
-  /** Why these could not be read, or not to their end; null: they could be. */
+  /** Why one of these collections could not be read completely; null if all could. */
   failureOf(collections: string[]): string | null {
     const failed = collections.find((collection) => this.#failures.has(collection))
     return failed === undefined ? null : this.#failures.get(failed)!
   }
 
-  /** The collections of which not everything is here, each with the reason. */
+  /** The collections that are not complete, each with the reason. */
   incomplete(): Map<string, string> {
     const reading = [...this.#reading].map((name) => [name, 'It was still being read.'] as const)
     return new Map([...this.#failures, ...reading])
   }
 
-  /** Reads all collections, and calls back as there is more, and at the end of each. Rejects when the token is refused. */
+  /** Reads all collections; calls `onChange` as records arrive, and at the end of each collection. Rejects if the token is rejected. */
   async read(onChange: () => void): Promise<void> {
     const waiting = [...this.collections]
     const readSome = async () => {
@@ -65,23 +65,23 @@ export class Holdings {
       await Promise.all(Array.from({ length: readsAtOnce }, readSome))
     } catch (error) {
       this.stop()
-      for (const name of this.#reading) this.#failures.set(name, 'The reading stopped before its end.')
+      for (const name of this.#reading) this.#failures.set(name, 'Reading was stopped.')
       this.#reading.clear()
       throw error
     }
   }
 
-  /** Nothing is read any more, and nobody called back. */
+  /** Stops reading; `onChange` is not called any more. */
   stop(): void {
     this.#stopping.abort()
   }
 
-  /** One that fails leaves the others readable. */
+  /** Reads one collection; a failure does not affect the others. */
   async #readOne(collection: string, onChange: () => void): Promise<void> {
     const { signal } = this.#stopping
     const held = new Map<string, SyncRecord>()
     this.#records.set(collection, held)
-    // Whoever is called back goes through all that is held. Twice as much each time makes that linear.
+    // `onChange` processes all records held so far, so it is called whenever their number has doubled, which keeps the total linear.
     let told = 0
     try {
       await this.#account.read(collection, signal, (more) => {

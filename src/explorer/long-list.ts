@@ -1,6 +1,6 @@
 import { make } from './elements.ts'
 
-/** Items below one heading, or below none. */
+/** Items with an optional heading. */
 export interface Section<T> {
   title: string | null
   items: T[]
@@ -8,23 +8,22 @@ export interface Section<T> {
 
 interface Part<T extends object> {
   items: T[]
-  /** The index of the first item, over all parts. */
+  /** The index of its first item in the whole list. */
   start: number
-  /** As high as all rows, of which it holds some. */
+  /** As high as all rows, but contains only some of them. */
   body: HTMLElement
   rows: Map<T, HTMLElement>
 }
 
-// Rows beyond the window on both sides, so that what scrolls in is there already.
+// Rows outside the window that are rendered in advance for scrolling.
 const marginPx = 600
 
-// A row is up to 56 pixels high, and some browsers show nothing below 17 million pixels.
+// A row is up to 56 pixels high, and some browsers can't show elements above 17 million pixels.
 const mostRows = 300_000
 
 /**
- * A list of any length that scrolls smoothly: its rows are of one height, and the document has only those near the
- * window, and the one that was focused last. Arrow keys, Home and End go from row to row. Below the last row it says how
- * many items have none.
+ * A list of any length that scrolls smoothly: all rows have the same height, and the document contains only those near the window and the
+ * last focused one. Arrow keys, Home and End move between rows. A note at the end says how many items are not shown.
  */
 export class LongList<T extends object> {
   readonly element: HTMLElement
@@ -34,8 +33,8 @@ export class LongList<T extends object> {
   #focused: number
 
   /**
-   * In a tree the rows themselves are focused, one of them by the Tab key, and they tell where they are; in a list what
-   * is in them and named `data-main`.
+   * In a tree, the rows themselves get the focus (one of them with the Tab key) and state their position. In a list, the element with
+   * `data-main` in each row gets it.
    */
   constructor(
     label: string,
@@ -70,7 +69,7 @@ export class LongList<T extends object> {
     this.#renderWhileShown()
   }
 
-  /** Shows other items in the only section; rows of items that stay are kept as they are. */
+  /** Replaces the items of the only section; keeps the rows of items that stay. */
   update(items: T[]): void {
     const part = this.#parts[0]!
     const focused = part.items[this.#focused]
@@ -80,12 +79,12 @@ export class LongList<T extends object> {
     this.#render()
   }
 
-  /** The row of an item, if the document has it. */
+  /** The row of an item, if it is rendered. */
   rowOf(item: T): HTMLElement | undefined {
     return this.#parts.map(({ rows }) => rows.get(item)).find(Boolean)
   }
 
-  /** Goes to a row by its index over all sections; beyond the ends to the last or first one. */
+  /** Focuses a row by its index in the whole list; beyond the ends, the last or first one. */
   focus(index: number): void {
     const last = this.#parts.at(-1)!
     this.#focused = Math.max(0, Math.min(index, last.start + last.items.length - 1))
@@ -115,7 +114,7 @@ export class LongList<T extends object> {
 
   #renderWhileShown(): void {
     const render = () => this.#render()
-    // Is also called when the list has come into the document, and when it has left it.
+    // Also called when the list is added to the document, and when it is removed.
     const sizes = new ResizeObserver(() => {
       render()
       if (this.element.isConnected) return
@@ -127,7 +126,7 @@ export class LongList<T extends object> {
   }
 
   #render(): void {
-    // All is measured before anything is changed: otherwise the browser would lay out the page anew for each part.
+    // Measures everything before changing anything, because otherwise the browser would compute the layout for each part.
     const places = this.#parts.map((part) => ({ part, place: part.body.getBoundingClientRect() }))
     for (const { part, place } of places) {
       const { top, height } = place
@@ -145,7 +144,7 @@ export class LongList<T extends object> {
     }
   }
 
-  /** Makes what is missing between what stays, because an element that moves loses the focus. */
+  /** Inserts missing rows between existing ones, because moving an element takes its focus away. */
   #fill({ items, start, body, rows }: Part<T>, indexes: number[]): void {
     const wanted = new Set(indexes.map((index) => items[index]!))
     for (const [item, row] of rows) {
@@ -198,7 +197,7 @@ function setPlace(row: HTMLElement, position: number, count: number): void {
   row.setAttribute('aria-setsize', String(count))
 }
 
-/** The Tab key goes to one row of a tree and to its details. For its main link the row has keys. */
+/** The Tab key only reaches one row of a tree and its details link; other keys open its main link. */
 function setTabbable(row: HTMLElement, isTabbable: boolean): void {
   row.tabIndex = isTabbable ? 0 : -1
   for (const link of row.querySelectorAll('a')) {

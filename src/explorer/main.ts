@@ -1,10 +1,9 @@
 /**
- * A page that shows users their own data: asks the bridge that it comes from for encrypted records and decrypts them in
- * the tab.
+ * The explorer shows users their own data: it reads encrypted records from the bridge that serves it, and decrypts them in the tab.
  *
- * `form.ts` reads what somebody has filled in, `tab.ts` knows where one is and what a reload needs, `account.ts` asks and
- * decrypts by means of `client/`, `meaning.ts` says what records mean, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts`
- * draw them, `downloads.ts` saves them.
+ * `form.ts` reads the connect form, `tab.ts` the address and the tab's storage. `account.ts` reads and decrypts with `client/`,
+ * `meaning.ts` interprets records, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts` draw them, and
+ * `downloads.ts` saves them.
  */
 import { ClientError } from '../client/errors.ts'
 import { openAccount, type Credentials } from './account.ts'
@@ -27,30 +26,30 @@ const pageTitle = document.title
 
 const none = new Holdings({ collections: [], read: async () => {} })
 
-/** What is shown. */
+/** The records on display. */
 let holdings = none
-/** Of what has been read so far; null: more has been read since. */
+/** The contents of `holdings`; null if more has been read since. */
 let contents: Contents | null = null
 let chosen = ''
-/** With what the bridge was asked last; null when nobody is connected. */
+/** The credentials of the current connection; null if not connected. */
 let credentials: Credentials | null = null
-/** Counts connections, so that the answers of one that was left are not shown in the next. */
+/** Counts connections, so that late responses of an earlier one are ignored. */
 let connection = 0
 
-/** Shows what the address names, or connects with what it holds. */
+/** Shows what the address names, or connects with the values in it. */
 function follow(): void {
   const link = takeLink()
   if (link !== null) return open(link.values, link.isKeyKept)
   if (credentials === null) return
   const { name, id } = readPlace()
-  // A record lies over the view in which it was found.
+  // A record is shown over the view that it was opened from.
   if (id === null || chosen !== 'unreadable') chosen = viewIdOf(name)
   show('explorer')
   draw()
   currentLink().scrollIntoView({ block: 'nearest', inline: 'nearest' })
 }
 
-/** Goes to another place of the page, from which Back returns. */
+/** Navigates within the page; Back returns. */
 function go(address: string): void {
   if (address !== location.hash) history.pushState({ isOver: readPlace().id === null }, '', address)
   const before = chosen
@@ -58,13 +57,13 @@ function go(address: string): void {
   if (chosen !== before) scrollTo(0, 0)
 }
 
-/** Connects if nothing is missing. */
+/** Connects if all values are present. */
 function open(values: Partial<Credentials>, isKeyKept: boolean): void {
   fillIn(values)
   tick(isKeyKept)
   byId('welcome-back').hidden = !values.token || !values.keyId || Boolean(values.syncKey)
   if (!values.token || !values.keyId || !values.syncKey) return showConnect(null)
-  byId('content').replaceChildren(nothing('Asking the bridge …'))
+  byId('content').replaceChildren(nothing('Connecting to the bridge …'))
   show('explorer')
   void connect()
 }
@@ -85,7 +84,7 @@ function showConnect(trouble: ClientError | null): void {
   showTrouble(trouble)
 }
 
-/** Reads everything with what the form holds; what was shown before stays until the new answers come. */
+/** Reads everything with the values of the form. The old content stays until new records arrive. */
 async function connect(): Promise<void> {
   const current = ++connection
   byId('trouble').hidden = true
@@ -135,13 +134,13 @@ function leave(): void {
 let isDrawing = false
 let drawn = ''
 
-/** Draws once for all that arrives within a frame. */
+/** Draws at most once per frame. */
 function drawSoon(): void {
   if (isDrawing) return
   isDrawing = true
   requestAnimationFrame(() => {
     isDrawing = false
-    // Behind the form nothing is shown, and the address stays that of a record which is read next time.
+    // Behind the form nothing is visible, and the address may name a record that is not read yet.
     if (!byId('explorer').hidden) draw()
   })
 }
@@ -160,7 +159,7 @@ function draw(): void {
   byId('title').textContent = view.title
   showTools(view.id)
   byId('found').replaceChildren(...(word === '' ? [] : drawFound(word, found, current, holdings)))
-  // What is read for other views leaves the content as it is, and the focus in it.
+  // Redraws only if this view has changed, because that loses the focus.
   const shown = word === '' ? [current] : found
   const counts = shown.map(({ groups }) =>
     groups.reduce((sum, { items }) => sum + items.length, groups.length),
@@ -174,7 +173,7 @@ function draw(): void {
   drawRecord()
 }
 
-/** Opens the record that the address names, as soon as it is read, and closes any other. */
+/** Opens the record in the address once it is read, and closes any other. */
 function drawRecord(): void {
   const { name, id } = readPlace()
   const record = id === null ? null : holdings.record(name, id)
@@ -188,7 +187,7 @@ function drawRecord(): void {
   say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
 }
 
-/** After a record was closed the address is again that of the view below it. */
+/** After a record is closed, the address is that of its view again. */
 function leaveRecord(): void {
   if (byId<HTMLDialogElement>('details').open || readPlace().id === null) return
   if (history.state?.isOver === true) history.back()
@@ -247,7 +246,7 @@ byId('details').addEventListener('close', leaveRecord)
 addEventListener('popstate', follow)
 document.addEventListener('click', (event) => {
   const link = (event.target as Element).closest('a[href^="#/"]')
-  // With a key held down the browser opens a tab of its own.
+  // With a modifier key, the browser opens a new tab.
   if (link === null || event.ctrlKey || event.metaKey || event.shiftKey) return
   event.preventDefault()
   go(link.getAttribute('href')!)

@@ -13,37 +13,37 @@ import {
 import type { BookmarkNode } from '../client/bookmarks.ts'
 import type { ReadableRecord, SyncRecord } from '../client/collection.ts'
 
-/** What a row shows of a record. */
+/** A row of a list. */
 export interface Item {
   record: SyncRecord
   title: string
   subtitle: string
-  /** The folders that it is in, for lists that don't show those. */
+  /** Its folders, for lists that don't show them. */
   path?: string
-  /** An address of the web, or null: only those become links. */
+  /** An http(s) URL, which becomes a link; null for anything else. */
   url: string | null
-  /** What a search looks through, folded. */
+  /** The text to search, folded. */
   text: string
-  /** When it was used, in ms since 1970, where its record does not tell. */
+  /** Its time in ms since 1970, if the record has none. */
   atMs?: number
-  /** An earlier visit to a page that is in the list already. */
+  /** Whether an earlier row has the same page. */
   isRepeated?: boolean
-  /** What stands before it instead of a letter. */
+  /** The icon; by default, a letter. */
   icon?: string
-  /** What the row ends with, which may depend on the time of day. */
+  /** The text at the end of the row; a function, because "2 hours ago" changes. */
   meta?: () => string
-  /** A password, which is hidden until somebody asks for it. */
+  /** A password, hidden until the user reveals it. */
   secret?: string
 }
 
-/** Items that belong together. */
+/** Items with a common heading. */
 export interface Group {
-  /** A number is a day: the moment it begins. */
+  /** A number is the start of a day, in ms since 1970. */
   title: string | number | null
   items: Item[]
-  /** How all of it is counted and drawn, while no search has cut it. */
+  /** How to count and draw the complete group, when no search or filter applies. */
   whole?: { count: number; draw(): HTMLElement }
-  /** The device that the items are tabs of. */
+  /** The device that these tabs belong to. */
   device?: { kind: 'phone' | 'tablet' | 'desktop'; about: string; seenMs: number; record: SyncRecord }
 }
 
@@ -51,10 +51,10 @@ export function hostOf(address: string): string {
   return URL.canParse(address) ? new URL(address).hostname.replace(/^www\./, '') : ''
 }
 
-/** A text as a search sees it: in lower case and without accents, so that "uber" finds "Über". */
+/** Folds a text for searching: lower case without accents, so "uber" finds "Über". */
 export function fold(text: string): string {
   const lower = text.toLowerCase()
-  // Most texts are plain, and to take these apart would cost more than all the rest.
+  // Normalization is slow, and most texts are ASCII.
   return /[\u0080-\uffff]/.test(lower) ? lower.normalize('NFKD').replaceAll(/\p{M}/gu, '') : lower
 }
 
@@ -62,7 +62,7 @@ export function byTitle(left: Item, right: Item): number {
   return left.title.localeCompare(right.title)
 }
 
-/** `more`: what a search finds it by, besides what it shows. */
+/** `more`: additional text to search. */
 export function itemOf(
   record: SyncRecord,
   title: string,
@@ -75,7 +75,7 @@ export function itemOf(
   return { record, title: title || textOf(address) || record.stored.id, subtitle, url, text }
 }
 
-/** A bookmark or a folder of a tree, as a row shows it. */
+/** A bookmark or folder in the tree. */
 export type BookmarkItem = BookmarkNode<Item>
 
 export function bookmarkItem(record: ReadableRecord, title: string): Item {
@@ -86,7 +86,7 @@ export function bookmarkItem(record: ReadableRecord, title: string): Item {
   return type === 'folder' ? { ...item, icon: type } : item
 }
 
-/** Visits by day, the latest first: each page once for every day on which it was visited. */
+/** Visits by day, latest first. A page appears once on each day that it was visited. */
 export function historyByDay(records: ReadableRecord[]): Group[] {
   const visits = records.flatMap((record) => {
     const { title, histUri } = record.clear
@@ -113,7 +113,7 @@ function startOfDay(moment: number): number {
   return new Date(moment).setHours(0, 0, 0, 0)
 }
 
-/** Devices with their open tabs; one that was seen last comes first. */
+/** Devices with their open tabs, the last synced device first. */
 export function devices(clients: ReadableRecord[], tabs: ReadableRecord[]): Group[] {
   const byDevice = new Map(tabs.map((own) => [own.stored.id, own]))
   const known = new Set(clients.map(({ stored }) => stored.id))
@@ -148,7 +148,7 @@ export function login(record: ReadableRecord): Item {
   return { ...item, secret: textOf(record.clear.password) }
 }
 
-/** What was typed into forms, by the name of the field. */
+/** Form entries by the name of the field. */
 export function formEntries(records: ReadableRecord[]): Group[] {
   return [...Map.groupBy(records, ({ clear }) => textOf(clear.name) || '(no name)')]
     .map(([title, found]) => ({
@@ -162,7 +162,7 @@ function formEntry(field: string, record: ReadableRecord): Item {
   return itemOf(record, textOf(record.clear.value), '', null, field)
 }
 
-/** The preferences of a record by name, each with its value as JSON. */
+/** The preferences in a record, each with its value as JSON. */
 export function preferences(record: ReadableRecord): Item[] {
   return Object.entries(asFields(record.clear.value) ?? {}).map(([name, set]) => {
     const value = JSON.stringify(set)
@@ -170,7 +170,7 @@ export function preferences(record: ReadableRecord): Item[] {
   })
 }
 
-/** A record of any other collection, named as well as can be. */
+/** A record of any other collection, with the best title available. */
 export function otherRecord(record: ReadableRecord): Item {
   const inner = asFields(record.clear.entry) ?? record.clear
   const named = ['title', 'name', 'cc-name', 'addonID', 'extId', 'guid'].map((key) => textOf(inner[key]))
@@ -187,7 +187,7 @@ function asFields(value: unknown): Fields | null {
   return typeof value === 'object' ? (value as Fields | null) : null
 }
 
-/** A record that the key does not open. */
+/** A record that can't be decrypted. */
 export function unreadableRecord(record: SyncRecord): Item {
   const item = itemOf(record, record.stored.id, record.problem ?? '', null, record.collection)
   return { ...item, icon: 'unreadable', meta: () => record.collection }
@@ -202,7 +202,7 @@ const dayForm = new Intl.DateTimeFormat(undefined, {
 const timeForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
 const agoForm = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 
-/** A day in words: the weekday for the last week, the date for all. */
+/** A day: the weekday within the last week, otherwise the date. */
 export function dayName(day: number): string {
   const days = Math.round((startOfDay(new Date().getTime()) - day) / 86_400_000)
   const name = dayForm.format(day)
@@ -221,13 +221,13 @@ export function ago(moment: number): string {
   return agoForm.format(Math.round(days / 365), 'year')
 }
 
-/** Something that a record says, in words; a number is a moment, in ms since 1970. */
+/** A field of a record for people; a number is a time in ms since 1970. */
 export interface Fact {
   name: string
   value: string | number
 }
 
-// How people call the fields that Firefox writes.
+// Readable names for the fields that Firefox writes.
 const textNames = {
   bmkUri: 'Address',
   histUri: 'Address',
@@ -247,7 +247,7 @@ const momentNames = {
 }
 const mostVisits = 8
 
-/** What a record says, as people would say it, as far as that is known. */
+/** The fields of a record with readable names, as far as they are known. */
 export function factsOf(clear: Fields): Fact[] {
   const texts = Object.entries(textNames).map(([field, name]) => ({ name, value: textOf(clear[field]) }))
   const tags = { name: 'Tags', value: tagsOf(clear).join(', ') }

@@ -2,14 +2,12 @@ import type { SyncRecord } from '../client/collection.ts'
 import { addedMsOf, numberOf, visitTimes, type Fields } from '../client/fields.ts'
 import { ago, type Group, type Item } from './meaning.ts'
 
-/** What lists are sorted by; empty: each the way that suits it. */
+/** The sort order; empty: the default of each view. */
 export type Order = '' | 'title' | 'address' | 'date'
 
 const collator = new Intl.Collator(undefined, { numeric: true })
 
-/**
- * Groups with their items in an order, and each item with its moment. `isFlat`: in one list, and every record in it once.
- */
+/** Sorts the items of each group, and shows the time of each. `isFlat`: merges them into one list without duplicates. */
 export function inOrder(groups: Group[], order: Order, isFlat: boolean): Group[] {
   if (order === '') return groups
   if (!isFlat) return groups.map((group) => ({ ...group, items: sorted(group.items, order) }))
@@ -33,12 +31,12 @@ function sorted(items: Item[], order: Order): Item[] {
   return dated.toSorted(compare).map(({ item }) => item)
 }
 
-/** Sites are told apart by what comes after the scheme and `www`. What has no address comes last. */
+/** The URL without scheme and `www`; items without a URL come last. */
 function addressOf({ url }: Item): string {
   return url?.replace(/^https?:\/\/(www\.)?/i, '') ?? '\uffff'
 }
 
-/** When a thing was made or used last, as far as it tells. */
+/** The time when the item was created or last used, as far as known. */
 function momentOf({ record: { clear, stored }, atMs }: Item): number {
   if (atMs !== undefined) return atMs
   const fields: Fields = clear ?? {}

@@ -12,12 +12,12 @@ const clientSources: Record<string, string> = readClientSources([
   'sync-client.ts',
 ])
 
-/** The modules of the client that pages load. */
+/** The client modules that pages load. */
 export const clientFiles: Record<string, () => Promise<unknown>> = Object.fromEntries(
   Object.entries(clientSources).map(([name, text]) => [`client/${name}`, async () => ({ default: text })]),
 )
 
-/** The files of the explorer by their names. Those of TypeScript keep them: browsers go by the type that a file is served as. */
+/** The files of the explorer by name. TypeScript files keep their names, because browsers only look at the media type. */
 export const explorerFiles: Record<string, () => Promise<unknown>> = {
   'explore.html': explorePage,
   'explore.css': stylesheet,
@@ -42,7 +42,7 @@ export const explorerFiles: Record<string, () => Promise<unknown>> = {
   ...clientFiles,
 }
 
-/** The styles as one file. Those for narrow windows come last, because they change the others. */
+/** All styles in one file. Those for narrow windows come last, because they override the others. */
 async function stylesheet(): Promise<{ default: string }> {
   const parts = await Promise.all([
     import('./styles/base.css', { with: { type: 'text' } }),
@@ -55,7 +55,7 @@ async function stylesheet(): Promise<{ default: string }> {
   return { default: parts.map(({ default: text }) => text).join('') }
 }
 
-/** The page, with the recipe to paste into Firefox, which stands once: it is the first piece of code of the guide. */
+/** The page, including the recipe to paste into Firefox: the first code block of the guide. */
 async function explorePage(): Promise<{ default: string }> {
   const page = (await import('./explore.html', { with: { type: 'text' } })) as { default: unknown }
   const { default: guide } = await import('../../docs/connect.md', { with: { type: 'text' } })

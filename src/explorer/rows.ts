@@ -4,7 +4,7 @@ import { LongList } from './long-list.ts'
 import { dayName, hostOf, type Group, type Item } from './meaning.ts'
 import { addressOf } from './tab.ts'
 
-/** A list of what is in groups, each below its title. `mark` is what a row begins with. */
+/** Draws groups as a list with headings. `mark` returns the icon of a row. */
 export function drawList(
   label: string,
   groups: Group[],
@@ -33,7 +33,7 @@ export function drawList(
   return list.element
 }
 
-/** What a row is for: its site, or its record where there is none. */
+/** The main link of a row: to its site, or to the record if there is none. */
 export function mainLink(
   { record, url }: Item,
   ...content: (Node | string | null | false)[]
@@ -43,7 +43,7 @@ export function mainLink(
   return make('a', { ...properties, href: recordAddress(record) }, ...content)
 }
 
-/** Shows the record itself. */
+/** Links to the record itself. */
 export function detailsLink({ record, title }: Item): HTMLAnchorElement {
   const name = { 'aria-label': `Details of ${title}`, title: 'Details' }
   return make('a', { class: 'icon-button', href: recordAddress(record), ...name }, icon('details'))
@@ -53,7 +53,7 @@ export function recordAddress({ collection, stored }: SyncRecord): string {
   return addressOf(collection, stored.id)
 }
 
-/** Texts of the web are of any language, and stand at the same side all the same. */
+/** Page titles may be in any language; each line has its own text direction, but all are aligned to the same side. */
 export function drawText({ title, subtitle, path = '' }: Item): HTMLElement {
   const below = [path, subtitle].filter(Boolean).join('  ·  ')
   return make(
@@ -64,12 +64,12 @@ export function drawText({ title, subtitle, path = '' }: Item): HTMLElement {
   )
 }
 
-/** What a row begins with: the icon of its kind, or a letter for its site. */
+/** The icon of an item's kind, or a letter for its site. */
 export function markOf({ url, title, icon: name }: Item): Element {
   return name !== undefined ? icon(name) : avatar(url === null ? title : hostOf(url))
 }
 
-/** A password that is hidden, a button to show it, and one to copy it. */
+/** A hidden password, with buttons to show and copy it. */
 function drawSecret(secret: string, { title, subtitle }: Item): HTMLElement[] {
   const name = `password of ${subtitle || 'this login'} at ${title}`
   const text = make('span', { class: 'secret' }, mask)

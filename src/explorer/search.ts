@@ -1,15 +1,15 @@
 import { fold, type Group } from './meaning.ts'
 
-/** The words of what somebody types. All of them have to be found, in any order, whatever their capitals and accents. */
+/** The words of a search. All must match, in any order; case and accents don't matter. */
 export function wordsOf(typed: string): string[] {
   return fold(typed).split(/\s+/).filter(Boolean)
 }
 
-/** Looks through groups for words. What is typed on to is looked for only among what its beginning has found. */
+/** Searches groups. A longer query only searches the results of the shorter one. */
 export class Search {
   readonly #last = new WeakMap<Group[], { words: string[]; found: Group[] }>()
 
-  /** What has all of these words; everything where there are none. */
+  /** The items that contain all words; everything without words. */
   matching(groups: Group[], words: string[]): Group[] {
     if (words.length === 0) return groups
     const last = this.#last.get(groups)
@@ -20,7 +20,7 @@ export class Search {
   }
 }
 
-/** What is in a group by its title, such as the tabs of a device, has the words of that. */
+/** The title of a group counts for its items, so the name of a device finds its tabs. */
 function matchingPart({ title, items, device }: Group, words: string[]): Group[] {
   const titleWords = wordsIn(typeof title === 'string' ? fold(title) : '', words)
   const others = words.filter((word) => !titleWords.has(word))

@@ -1,21 +1,21 @@
 import { parseAccount, type Account } from '../client/account.ts'
 import type { Credentials } from './account.ts'
 
-/** Where in the page one is. */
+/** A location within the page. */
 export interface Place {
-  /** Of a view, or of a collection when a record is open. Empty: nowhere in particular. */
+  /** The id of a view, or the collection of the open record; empty: none. */
   name: string
-  /** The record that is open, or null. */
+  /** The id of the open record, or null. */
   id: string | null
 }
 
-/** The place that the tab's address names. */
+/** Reads the location from the address of the tab. */
 export function readPlace(): Place {
   const [, name = '', id = null] = /^#\/([^/]*)(?:\/(.+))?$/.exec(location.hash) ?? []
   return { name: unescaped(name), id: id === null ? null : unescaped(id) }
 }
 
-/** The address of a view, or of a record. Ids are all that it tells of what is in there: browsers remember addresses. */
+/** The address of a view or a record. It contains only ids, because browsers store addresses. */
 export function addressOf(name: string, id?: string): string {
   return `#/${[name, id]
     .filter((part) => part !== undefined)
@@ -31,17 +31,16 @@ function unescaped(text: string): string {
   }
 }
 
-/** What a link brings. */
+/** The contents of a link to this page. */
 export interface Link {
   values: Partial<Account>
-  /** Whether a reload of this tab should find the key again, too. */
+  /** Whether the key survives a reload of this tab. */
   isKeyKept: boolean
 }
 
 /**
- * What the fragment of the address fills in: `NAME=value`, joined by `&`, as programs that know the values lead to this page. With
- * `KEEP_KEY=yes` the tab keeps the key, as for the made-up account of the sandbox. Its secrets go out of sight, and out of what is
- * copied from the address bar. A browser may have them in its history already.
+ * Reads values from the fragment of the address: `NAME=value`, joined by `&`, as other programs link to this page. With `KEEP_KEY=yes`, as
+ * for the sandbox's account, the tab keeps the key. Removes the secrets from the address bar; the browser history may contain them already.
  */
 export function takeLink(): Link | null {
   const { hash, pathname, search } = location
@@ -55,15 +54,15 @@ export function takeLink(): Link | null {
 const storageKey = 'sync-bridge-explorer'
 
 /**
- * Keeps for a reload of this tab what `recall` then answers: the key only if somebody wants that. Browsers write it to
- * disk, and a closed tab that is opened again has it.
+ * Saves values for a reload of this tab: the key only if the user wants that. Browsers write them to disk, and restore them when a closed
+ * tab is reopened.
  */
 export function remember({ syncKey, ...others }: Credentials, isKeyKept: boolean): void {
   const kept: Partial<Credentials> = isKeyKept ? { ...others, syncKey } : others
   inStorage((storage) => storage.setItem(storageKey, JSON.stringify(kept)))
 }
 
-/** What a tab has kept; nothing after `forget`, and in another tab. */
+/** The saved values of this tab; none after `forget`. */
 export function recall(): Partial<Credentials> {
   return inStorage((storage) => JSON.parse(storage.getItem(storageKey) ?? '{}') as Partial<Credentials>) ?? {}
 }
@@ -72,7 +71,7 @@ export function forget(): void {
   inStorage((storage) => storage.removeItem(storageKey))
 }
 
-/** What comes of using the tab's storage; null where that fails, because browsers may refuse a page its storage. */
+/** Uses the tab's storage; null if that fails, because browsers may block storage. */
 export function inStorage<T>(use: (storage: Storage) => T): T | null {
   try {
     return use(sessionStorage)

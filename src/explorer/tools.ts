@@ -7,7 +7,7 @@ const search = byId<HTMLInputElement>('search')
 const order = byId<HTMLSelectElement>('order')
 const tag = byId<HTMLSelectElement>('tag')
 
-/** What somebody looks for, as it was typed. */
+/** The text in the search field. */
 export function typed(): string {
   return search.value.trim()
 }
@@ -16,14 +16,14 @@ export function choice(): Choice {
   return { words: wordsOf(typed()), order: order.value as Order, tag: tag.value }
 }
 
-/** Nothing is looked for any more, and nothing left out. */
+/** Clears search, order and filter. */
 export function resetTools(): void {
   for (const field of [search, order, tag]) field.value = ''
 }
 
 let offered: Map<string, number> | null = null
 
-/** Lets people choose among these tags; the chosen one stays, if it is there. */
+/** Fills the menu of tags; keeps the selected tag if it still exists. */
 export function offerTags(tags: Map<string, number>): void {
   if (tags === offered) return
   offered = tags
@@ -33,14 +33,14 @@ export function offerTags(tags: Map<string, number>): void {
   tag.value = tags.has(chosen) ? chosen : ''
 }
 
-/** Shows the tools that a view has. */
+/** Shows the controls for this view. */
 export function showTools(viewId: string): void {
   const isBookmarks = viewId === 'bookmarks'
   byId('tagged').hidden = !isBookmarks || tag.options.length < 2
   byId('collapse').hidden = !isBookmarks || [search, order, tag].some(({ value }) => value.trim() !== '')
 }
 
-/** Calls when somebody changes what the tools say. */
+/** Calls `act` when search, order or filter change. */
 export function onChoice(act: () => void): void {
   for (const field of [search, order, tag]) field.addEventListener('input', act)
   search.addEventListener('keydown', ({ key }) => {

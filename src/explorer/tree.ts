@@ -4,22 +4,22 @@ import { LongList } from './long-list.ts'
 import { fold, type BookmarkItem } from './meaning.ts'
 import { detailsLink, drawText, mainLink, markOf } from './rows.ts'
 
-/** Ids of the folders that are open: at first the one at the top, so that there is something to see. */
+/** Ids of the open folders: at first only the first folder, so that there is something to see. */
 const open = new Set(['toolbar'])
 
 function isOpen({ record, kind }: BookmarkItem): boolean {
   return kind === 'folder' && open.has(record.stored.id)
 }
 
-/** For the next time that a tree is drawn. */
+/** Closes all folders; visible when the tree is drawn again. */
 export function closeAllFolders(): void {
   open.clear()
 }
 
-// Letters that follow one another within a second are the beginning of one word.
+// Letters typed within a second form a prefix to search for.
 const typingMs = 1000
 
-/** Folders that open and close, with what is in them, by mouse or with the keys that trees have. */
+/** A tree of folders that open and close, by mouse or with the standard keys of trees. */
 export function drawTree(tops: BookmarkItem[]): HTMLElement {
   const visible = () => walk(tops, isOpen)
   let nodes = visible()
@@ -53,7 +53,7 @@ export function drawTree(tops: BookmarkItem[]): HTMLElement {
       Enter: () => press(node),
       ' ': () => press(node),
     }[event.key]
-    // What is in a row has keys of its own.
+    // Controls inside a row handle their own keys.
     const isInner = (event.target as Element).closest('a') !== null && !event.key.startsWith('Arrow')
     if (isInner) return
     if (act === undefined) return typeAhead(node, event)
@@ -61,9 +61,9 @@ export function drawTree(tops: BookmarkItem[]): HTMLElement {
     act()
   }
 
-  /** Goes to the next row that begins with what is typed; the same letter again goes on to the one after it. */
+  /** Moves to the next row that begins with the typed text; repeating a letter moves on. */
   function typeAhead(node: BookmarkItem, { key, timeStamp }: KeyboardEvent): void {
-    // The slash leads to the search.
+    // The slash focuses the search.
     if ([...key].length !== 1 || key === '/') return
     typed = timeStamp - typedAtMs < typingMs ? typed + fold(key) : fold(key)
     typedAtMs = timeStamp
@@ -91,7 +91,7 @@ export function drawTree(tops: BookmarkItem[]): HTMLElement {
   }
 }
 
-// Deeper ones are not moved further, but say how deep they are.
+// Deeper rows are not indented further, but state their level.
 const deepestIndent = 7
 
 function drawNode(node: BookmarkItem): HTMLElement {

@@ -20,12 +20,12 @@ import {
 import { drawList, recordAddress } from './rows.ts'
 import { drawTree } from './tree.ts'
 
-/** The view that shows a collection, or that is called so. */
+/** The id of the view for a collection, or of the view with that id. */
 export function viewIdOf(name: string): string {
   return views.find(({ id, collections }) => id === name || collections.includes(name))?.id ?? name
 }
 
-/** A kind of data: how it is called, what it is made of, and how it is shown. */
+/** A kind of data: its name, its collections, and how it is shown. */
 export interface View {
   id: string
   title: string
@@ -33,17 +33,17 @@ export interface View {
   icon?: string
   collections: string[]
   empty: string
-  /** All that there is to show, out of the readable records of each collection. */
+  /** All items, from the readable records of each collection. */
   groups(...records: ReadableRecord[][]): Group[]
-  /** How many things there are: of one kind, also of what a search has found. @default the number of items */
+  /** The number of items, in total or found by a search. @default all items of the groups */
   count?(groups: Group[]): number
-  /** Sorted by something it is one list, with each record once. @default false: its groups stay */
+  /** Whether sorting merges the groups into one list without duplicates. @default false */
   isSortedFlat?: boolean
-  /** @default a list of rows, each with a letter for its site */
+  /** @default a list of rows */
   draw?(groups: Group[]): HTMLElement
 }
 
-/** The views in the order of the navigation. Any other collection gets one of its own. */
+/** The views in the order of the navigation. Every other collection gets its own view. */
 export const views: View[] = [
   {
     id: 'bookmarks',
@@ -58,7 +58,7 @@ export const views: View[] = [
         .map(findableByFolder)
       return [{ title: null, items, whole: { count, draw: () => drawTree(tops) } }]
     },
-    // Folders are found, too, but no bookmarks.
+    // A search also finds folders, which don't count as bookmarks.
     count: (groups) => groups[0]?.whole?.count ?? countItems(groups, (item) => item.icon !== 'folder'),
     isSortedFlat: true,
     draw: (groups) => groups[0]!.whole?.draw() ?? drawList('Bookmarks found', groups),
@@ -106,7 +106,7 @@ export const views: View[] = [
   },
 ]
 
-/** The view of a collection that has none of its own. */
+/** The view of any other collection. */
 export function otherView(collection: string): View {
   return {
     id: collection,
@@ -118,11 +118,11 @@ export function otherView(collection: string): View {
   }
 }
 
-/** What could not be read, over all collections. */
+/** The view of all records that can't be decrypted. */
 export function unreadableView(records: SyncRecord[]): View {
   const note =
-    'Records that this key does not open exist in most accounts: what an old key encrypted, or a program that is ' +
-    'not Firefox. Firefox skips them, and so does this page. “Everything as JSON” names them.'
+    'Most accounts have some records that this key can’t decrypt: encrypted with an old key, or by a program that is ' +
+    'not Firefox. Firefox skips them, and so does this page. “Everything as JSON” lists them.'
   return {
     id: 'unreadable',
     title: 'Unreadable',
@@ -134,7 +134,7 @@ export function unreadableView(records: SyncRecord[]): View {
   }
 }
 
-/** Bookmarks are found by the name of their folder, too; not by that of the four at the top, which have them all. */
+/** A bookmark is also found by the name of its folder, except for the root folders, which contain everything. */
 function findableByFolder(node: BookmarkItem): Item {
   const { parent, text } = node
   return parent?.parent ? { ...node, text: `${text}\n${fold(parent.title)}` } : node
@@ -152,12 +152,12 @@ function together(items: Item[]): Group[] {
   return [{ title: null, items }]
 }
 
-/** The number of what groups hold, as the navigation shows it. */
+/** The number of items that the navigation shows. */
 export function countOf({ count }: View, groups: Group[]): number {
   return count ? count(groups) : groups.reduce((sum, { items }) => sum + items.length, 0)
 }
 
-/** Draws groups that are not empty. */
+/** Draws groups, of which there is at least one. */
 export function drawView({ title, draw }: View, groups: Group[]): HTMLElement {
   return draw ? draw(groups) : drawList(title, groups)
 }

@@ -10,7 +10,7 @@ interface BodiesOptions {
   /** Maximum bytes of one body. */
   maxBytes: number
   memory: MemoryBudget
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   now(): number
   /** Called when a body is rejected or dropped for lack of memory. */
   observeDrop(): void

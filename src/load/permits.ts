@@ -217,7 +217,7 @@ interface RequestLimitOptions {
   /** Maximum requests in flight, in total and for one user; 0: no limit for one user. */
   maxRequests: number
   maxRequestsPerUser: number
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   now(): number
   /** Whether resident memory is above its limit. */
   isShortOfMemory(): boolean

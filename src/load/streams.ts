@@ -2,7 +2,7 @@ import { limits } from './limits.ts'
 import type { ByteSource } from '../domain/record-storage.ts'
 
 export interface AnswerStreamsOptions {
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   now(): number
   /** Closes the connection of a request without sending more. */
   cut(request: Request): void

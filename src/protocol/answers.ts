@@ -81,8 +81,8 @@ const PreconditionFailedAnswer = named(
 )
 
 export const HeartbeatAnswer = named('HeartbeatAnswer', {
-  storage: Type.Boolean({ description: 'The token server answers' }),
-  cache: Type.Boolean({ description: 'The credential cache answers' }),
+  storage: Type.Boolean({ description: 'The token server responds' }),
+  cache: Type.Boolean({ description: 'The credential cache responds' }),
   permission: Type.Boolean({ description: 'The settings are loaded and valid' }),
 })
 

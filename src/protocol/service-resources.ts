@@ -87,7 +87,7 @@ const page = (path: string, id: string, summary: string) => {
   return { ...open, name: path.split('/')[1]!, path, id, summary, answers }
 }
 
-export const docs = declareService(page('/docs', 'getDocs', 'Open the page of this document'))
+export const docs = declareService(page('/docs', 'getDocs', 'Open the API page'))
 export const guides = declareService(
   page('/docs/guides', 'getGuides', 'Open the guides, and find the other pages'),
 )

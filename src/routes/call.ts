@@ -26,9 +26,9 @@ export class Call implements Address {
   readonly requestId: string
   /** Wall clock, ms since 1970. */
   readonly startedAtMs: number
-  /** The same time on a clock that never goes back. */
+  /** The same time on a monotonic clock. */
   readonly monotonicStartMs: number
-  /** The deadline of the response, on the clock that never goes back. */
+  /** The deadline of the response, on the monotonic clock. */
   readonly deadlineAtMs: number
   /** The resource of the route; null if nothing is at its path. */
   route: string | null = null
@@ -98,7 +98,7 @@ function splitUrl(url: string): { path: string; query: string } {
 export interface Services {
   settings: Settings
   /**
-   * Opens the storage of a user and adds its notices to the call. Rejects with `ServiceError` 401 if the token server refuses the identity,
+   * Opens the storage of a user and adds its notices to the call. Rejects with `ServiceError` 401 if the token server rejects the identity,
    * with `UpstreamError` if the token server can't be used.
    */
   openStorage(identity: Identity, call: Call): Promise<BulkStorage>
@@ -111,7 +111,7 @@ export interface Services {
   version: { name: string; version: string; commit: string; source: string }
   /** Wall clock, ms since 1970. */
   now(): number
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   monotonicNow(): number
   /** Creates an id for a request without one: 16 hexadecimal digits. */
   createRequestId(): string

@@ -49,7 +49,7 @@ export function addBucketRoutes(app: App, prefix: string): void {
   })
 }
 
-/** Answers 404 for a collection that the operator does not expose, before any other check. */
+/** Returns 404 for a collection that the operator does not expose, before any other check. */
 function requireReadable({ params, call }: { params: { collection_id: string }; call: Call }): void {
   if (!isReadable(params, call.services.settings)) throw unknownPath()
 }

@@ -46,7 +46,7 @@ export class Accounts {
     return this.#update(claimed, current)
   }
 
-  /** Adds an account even if new ones are refused. */
+  /** Adds an account even if new ones are rejected. */
   register(claimed: Claimed): AccountRow {
     return this.#add(claimed)
   }

@@ -115,12 +115,12 @@ export function announce(
   }
   const storage = info.bridge.recordId === null ? 'An empty Sync storage' : 'A Sync storage with sample data'
   return [
-    `${storage}, and the bridge over it at ${info.bridge.url}.`,
-    'Everything is in memory; Ctrl+C ends it.\n',
+    `${storage}, and a bridge to it at ${info.bridge.url}.`,
+    'Everything is in memory; Press Ctrl+C to stop.\n',
     'Look at the data, decrypted in your browser:',
     `  ${links.explorer}\n`,
     values + bridgeHelp(info.bridge, environmentFile),
-    'Documentation, where every request can be tried:',
+    'API page, to try every request:',
     `  ${links.docs}\n`,
   ].join('\n')
 }
@@ -146,7 +146,7 @@ function bridgeHelp({ recordId }: BridgeAnnouncement, environmentFile: string | 
   const identity = [`-H "Authorization: Bearer $BEARER_TOKEN"`, `-H "X-KeyID: $KEY_ID"`]
   const bookmarks = '$BRIDGE_URL/v1/buckets/$BUCKET/collections/bookmarks/records'
   return [
-    'Or ask in another terminal:',
+    'Or use it from another terminal:',
     ...(environmentFile === null ? [] : [`  . ${environmentFile}\n`]),
     curl(`${bookmarks}?_limit=5`, ...identity),
     ...(recordId === null ? [] : [curl(`${bookmarks}/${encodeURIComponent(recordId)}`, ...identity)]),

@@ -115,7 +115,7 @@ function commit(operation: Operation, id: string): Reply {
   batches.find(id, uid, collection, nowMs)
   const failing = upload.valid.findIndex(({ payload = '' }) => !quirks.storable.test(payload))
   if (failing < 0) return store(operation, batches.take(id))
-  // MySQL keeps the records before the failure. PostgreSQL rolls everything back, and the server still answers 200.
+  // MySQL keeps the records before the failure. PostgreSQL rolls everything back, and the server still returns 200.
   if (quirks.appendOverwritesAll) {
     store({ ...operation, upload: { valid: upload.valid.slice(0, failing), failed: {} } }, batches.take(id))
   }

@@ -131,7 +131,7 @@ export function verifyBearerToken(text: string, nowMs: number): BearerIdentity {
     typeof exp === 'number' &&
     exp + leewaySeconds > nowMs / 1000 &&
     typeof sub === 'string' &&
-    // Like the real server, splits scopes at commas only, so a token with scopes separated by spaces is refused.
+    // Like the real server, splits scopes at commas only, so a token with scopes separated by spaces is rejected.
     String(scope).split(',').includes(syncScope)
   if (!isValid) throw unauthorized('invalid-credentials')
   return { email: `${sub}@${issuer}`, generation: toCount(token.claims['fxa-generation']) }

@@ -52,7 +52,7 @@ export interface Switches {
   batching: boolean
   /** Maximum records that a list returns, with or without `limit`; null for no maximum. */
   listCap: number | null
-  /** False: refuses accounts that the token server does not know. */
+  /** False: rejects accounts that the token server does not know. */
   newUsers: boolean
   /** Delay before every storage response, in milliseconds. */
   latencyMs: number
@@ -64,7 +64,7 @@ export interface Switches {
   nodeUrl: string
   /** Quota of each store in KB of payloads; null for no quota. */
   quotaKilobytes: number | null
-  /** The kinds of identity that the token server accepts; it answers others with 401 "Unsupported". */
+  /** The kinds of identity that the token server accepts; others get 401 "Unsupported". */
   identityKinds: readonly IdentityKind[]
   /** The accepted audiences of BrowserID assertions; `*` matches any text. */
   audiences: readonly string[]
@@ -75,7 +75,7 @@ export interface Switches {
   onFirstWrite: (() => Promise<void>) | null
   /** Awaited before the token server adds an unknown account. Each concurrent request adds it. */
   onNewAccount: (() => Promise<void>) | null
-  /** False: `__heartbeat__` of both servers answers 503. */
+  /** False: `__heartbeat__` of both servers returns 503. */
   healthy: boolean
 }
 

@@ -80,7 +80,7 @@ function begin(parts: StorageServerParts, request: StorageRequest): Operation {
   const { method, route, collection } = request
   const [nowMs, timestamp] = [clock.nowMs(), clock.timestamp()]
   const isWrite = method !== 'GET' && collection !== ''
-  // A collection's timestamps strictly increase, so a second write within one quantum is refused.
+  // A collection's timestamps strictly increase, so a second write within one quantum is rejected.
   if (isWrite && storage.collectionTimestamp(route.uid, collection) >= timestamp) {
     throw new Refusal(503, 0, { 'Retry-After': '10' })
   }

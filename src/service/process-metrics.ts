@@ -8,7 +8,7 @@ export function addProcessMetrics(
   { add }: Registry,
   host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'cpuMs' | 'residentBytes' | 'heapBytes'>,
   parts: {
-    /** Requests whose responses are not sent completely. */
+    /** Requests whose responses are not fully sent. */
     requestsInFlight(): number
     breakers(): { target: string; open: number; halfOpen: number }[]
     logLinesDropped(): number
@@ -21,7 +21,7 @@ export function addProcessMetrics(
       [`${breakers}{target="${target}",state="half-open"}`, halfOpen],
     ])
   const build = `sync_bridge_build_info{version="${version}",commit="${commit}"}`
-  const inFlight = 'Requests whose responses are not sent completely'
+  const inFlight = 'Requests whose responses are not fully sent'
   const startedAtSeconds = Math.round(host.now() - host.monotonicNow()) / 1000
   const counter = { type: 'counter' } as const
   add(breakers, 'Open and half-open circuit breakers', states)

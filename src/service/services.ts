@@ -25,7 +25,7 @@ import type { Observers } from './observers.ts'
 export interface BridgeHost {
   /** Wall clock, ms since 1970. */
   now(): number
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   monotonicNow(): number
   randomBytes(length: number): Uint8Array
   /** Maximum concurrent `fetch` requests of this process, for all hosts. */

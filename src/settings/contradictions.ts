@@ -110,7 +110,7 @@ export function findContradictions(
     warn('cache_hmac_secret_previous', message, 'write the previous secret, or remove it')
   }
   if (settings.eos && settings.eos.atMs <= nowMs)
-    warn('eos', 'is in the past: every request is answered 410', 'remove it, or write a later date')
+    warn('eos', 'is in the past: every request gets 410', 'remove it, or write a later date')
   if (settings.maxRequestBytes < maxFirefoxRecordBytes) {
     const message = 'is smaller than a record of 250 KB, which Firefox may write'
     warn('max_request_bytes', message, `write ${maxFirefoxRecordBytes} or more`)

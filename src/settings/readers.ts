@@ -17,7 +17,7 @@ interface ReadingContext {
 /** Parses the trimmed text of a setting. Strict: nothing is guessed or rounded. */
 export type Reader<T> = (text: string, context: ReadingContext) => Reading<T>
 
-/** Makes a reader from a function that returns null for invalid text. `problem`: `is not a date: write a day such as 2031-12-31`. */
+/** Makes a reader from a function that returns null for invalid text. `problem`: `is not a date: write a date such as 2031-12-31`. */
 export function reader<T>(problem: string, read: (text: string) => T | null): Reader<T> {
   return (text) => {
     const value = read(text)
@@ -66,7 +66,7 @@ export const boolean = reader('is not a boolean: write true or false', (text) =>
 
 /** One of several words. */
 export function choice<T extends string>(...choices: T[]): Reader<T> {
-  const problem = `is not a valid choice: write ${choices.join(' or ')}`
+  const problem = `is not a valid choice: use ${choices.join(' or ')}`
   return reader(problem, (text) => choices.find((word) => word === text) ?? null)
 }
 
@@ -152,7 +152,7 @@ const dateForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+
 
 /** An ISO 8601 date (from 00:00 UTC), or date and time with a zone: as text, and in ms since 1970. */
 export const isoDate = reader(
-  'is not a date: write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z',
+  'is not a date: write a date such as 2031-12-31, or a date and time with zone such as 2031-12-31T12:00:00Z',
   (text) => {
     const day = dateForm.exec(text)?.[1]
     const atMs = day === undefined ? Number.NaN : Date.parse(text)
@@ -171,10 +171,10 @@ export function quote(given: string): string {
 export function reasonOf(cause: unknown): string {
   const code = String((cause as { code?: unknown }).code ?? 'unknown reason')
   const reasons: Record<string, string> = {
-    ENOENT: 'there is no such file',
+    ENOENT: 'no such file',
     EACCES: 'permission denied',
-    EISDIR: 'it is a directory',
-    EFBIG: 'it is too large',
+    EISDIR: 'is a directory',
+    EFBIG: 'too large',
   }
   return reasons[code] ?? code
 }

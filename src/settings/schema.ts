@@ -95,8 +95,8 @@ export const settingsSchema = {
   ),
   readonly: setting(boolean, 'false', 'Rejects every write; overrides the settings of collections'),
   retry_after_seconds: setting(integer(1, 86_400), '30', 'Minimum Retry-After of failures'),
-  backoff: optional(integer(0, 86_400), '60', 'Asks clients to pause for so many seconds'),
-  eos: optional(isoDate, '2031-12-31', 'End of service: a day, or a moment with its zone'),
+  backoff: optional(integer(0, 86_400), '60', 'Asks clients to pause for this many seconds'),
+  eos: optional(isoDate, '2031-12-31', 'End of service: a date, or a date and time with zone'),
   eos_message: optional(text, 'The service moves.', 'Tells clients about the end of service'),
   eos_url: optional(address.link, 'https://example.org/end', 'Where clients read about the end of service'),
   cors_origins: setting(

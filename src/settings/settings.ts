@@ -115,7 +115,7 @@ function missingSetting(name: string, setting: AnySetting, file: SettingsSources
   const secret = 'and 64 hexadecimal characters ("sync-bridge init" makes them)'
   const example = setting.secret ? secret : setting.example
   const remedy = `write service.${name} = ${example}, or set SERVICE_${name.toUpperCase()}`
-  return { where: file?.path ?? 'environment', key: `service.${name}`, problem: `is missing: ${remedy}` }
+  return { where: file?.path ?? 'environment', key: `service.${name}`, problem: `is required: ${remedy}` }
 }
 
 function lineOf({ where }: SettingsProblem): number {

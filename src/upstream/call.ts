@@ -16,7 +16,7 @@ export interface StorageClient {
   limitsByNode: RecentMap<string, { limits: StorageLimits; untilMs: number }>
   /** Wall clock, ms since 1970. */
   now(): number
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   monotonicNow(): number
   nonce(): string
   delay(ms: number): Promise<void>
@@ -25,10 +25,10 @@ export interface StorageClient {
 /** The user and the client request behind calls to a storage. */
 export interface StorageCaller extends Pick<UpstreamRequest, 'client' | 'tally' | 'holder'> {
   credentials: SyncCredentials
-  /** Fetches new credentials after the storage refused these; called once per refusal. */
+  /** Fetches new credentials after the storage rejected these; called once per refusal. */
   renew(refused: SyncCredentials): Promise<SyncCredentials>
   userAgent: string
-  /** The deadline of the client's request, on the clock that never goes back. */
+  /** The deadline of the client's request, on the monotonic clock. */
   deadlineAtMs: number
   /** The id of the client's request, passed on as X-Request-Id. */
   requestId?: string
@@ -55,7 +55,7 @@ export interface StorageWrite extends StorageRead {
 /** Timeout of a read after the deadline that checks whether a write was applied. */
 const finalProbeMs = 400
 
-/** One step of the storage's clock, which refuses a second write to a collection within the same step. */
+/** One step of the storage's clock, which rejects a second write to a collection within the same step. */
 const clockStepMs = 10
 
 /** Signed calls to one user's storage, for one client request. */
@@ -68,7 +68,7 @@ export class StorageCalls {
   #mustComplete = false
   #ignoresDeadline = false
   /**
-   * When the storage's clock step of the last change ends, on the clock that never goes back. Shared by all collections, so that the
+   * When the storage's clock step of the last change ends, on the monotonic clock. Shared by all collections, so that the
    * commits of a batch wait together and are sent together.
    */
   #stepEndsAtMs = 0
@@ -118,7 +118,7 @@ export class StorageCalls {
   }
 
   /**
-   * Starts a clock step if the collection changed just now: the storage would refuse a write within it, so the next write waits, which is
+   * Starts a clock step if the collection changed just now: the storage would reject a write within it, so the next write waits, which is
    * cheaper than the refusal.
    */
   trackChange(headers: Headers): void {
@@ -130,7 +130,7 @@ export class StorageCalls {
     this.#stepEndsAtMs = this.client.monotonicNow() + clockStepMs
   }
 
-  /** Like `read`, and also resolves to 202. Sent once; repeated only if refused credentials prove that nothing was written. */
+  /** Like `read`, and also resolves to 202. Sent once; repeated only if rejected credentials prove that nothing was written. */
   async send(request: StorageWrite): Promise<UpstreamAnswer> {
     const { delay, monotonicNow } = this.client
     const waitMs = this.#stepEndsAtMs - monotonicNow()
@@ -142,7 +142,7 @@ export class StorageCalls {
     return answer
   }
 
-  /** Sends a signed call; once more, with new credentials, if the storage refuses them. */
+  /** Sends a signed call; once more, with new credentials, if the storage rejects them. */
   async #call(
     method: UpstreamRequest['method'],
     request: StorageRead & { body?: string },
@@ -161,7 +161,7 @@ export class StorageCalls {
       const message = 'The storage rejected these credentials: sign in again'
       throw new ServiceError(401, errno.invalidCredentials, message)
     }
-    // Concurrent calls may have been refused as well and be renewing the credentials already.
+    // Concurrent calls may have been rejected as well and be renewing the credentials already.
     if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
     return await this.#call(method, request, true)
   }
@@ -207,7 +207,7 @@ export class StorageCalls {
       this.#credentials = await this.#caller.renew(refused)
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error
-      // The refused call wrote nothing, whatever the token server answered.
+      // The rejected call wrote nothing, whatever the token server answered.
       const { failure, message, retryAfterSeconds } = error
       throw new UpstreamError(failure, message, { retryAfterSeconds, applied: 'no', cause: error })
     } finally {

@@ -26,7 +26,7 @@ export interface BreakerEvent {
 }
 
 interface BreakersOptions {
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   now(): number
   /** From 0 up to, but not including, 1. */
   random(): number
@@ -180,7 +180,7 @@ class Circuit {
     if (wasTrial || (!this.#isOpen && this.#failing.size >= usersToOpen)) this.#open()
   }
 
-  /** The call ended without telling anything about the host, such as after a client disconnect. */
+  /** Reports a call that ended without showing whether the host works, such as after a client disconnect. */
   ignore(call: GuardedCall): void {
     if (call === this.#trial) this.#trial = null
   }

@@ -34,7 +34,7 @@ export async function listPlainly(
   const outcome = await listing.begin(precondition)
   const isOtherVersion = precondition.kind === 'differs' && outcome.outcome === 'not-modified'
   if (!isOtherVersion || outcome.timestamp === precondition.timestamp) return outcome
-  // The storage also answers 304 for older versions; clients get 304 only for the exact version that they named.
+  // The storage also returns 304 for older versions; clients get 304 only for the exact version that they named.
   return await listing.begin(noPrecondition)
 }
 

@@ -54,7 +54,7 @@ export function readStorageRefusal(
   const failure = status === 400 || status >= 500 ? 'refused' : 'bad-response'
   // A late 408 may belong to another request.
   const applied = status < 500 && status !== 408 ? 'no' : 'unknown'
-  return new UpstreamError(failure, `The storage answered ${status}`, {
+  return new UpstreamError(failure, `The storage returned ${status}`, {
     status,
     ...retry,
     applied,

@@ -10,12 +10,12 @@ import { StorageWrites } from './writes.ts'
 import type { BulkStorage, ListFilter, ListOptions, ListOutcome } from '../domain/record-storage.ts'
 
 /**
- * One user's Sync 1.5 storage, for one client request. If the storage refuses the credentials, new ones are fetched once and the call is
+ * One user's Sync 1.5 storage, for one client request. If the storage rejects the credentials, new ones are fetched once and the call is
  * repeated. If they lead to another node, only independent reads go there; a write, or a read that continues another, is `refused`, because
  * timestamps are only valid on one node.
  */
 export class SyncStorage extends StorageWrites implements BulkStorage {
-  // A DELETE of a single expired record is answered 404 and leaves its row.
+  // A DELETE of a single expired record returns 404 and leaves its row.
   readonly deletesExpired = isListable
 
   /**

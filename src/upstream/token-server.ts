@@ -15,7 +15,7 @@ interface TokenServerOptions {
   timeoutMs: number
   /** Wall clock, ms since 1970. */
   now(): number
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   monotonicNow(): number
   userAgent?: string
 }
@@ -41,7 +41,7 @@ export class TokenServer {
   }
 
   /**
-   * Exchanges an identity for credentials. Rejects with `ServiceError` 401 if the identity is refused, with `UpstreamError` if the token
+   * Exchanges an identity for credentials. Rejects with `ServiceError` 401 if the identity is rejected, with `UpstreamError` if the token
    * server can't be used. `requestId` is passed on as X-Request-Id.
    */
   async exchange(identity: Identity, requestId?: string, isRepeated = false): Promise<SyncCredentials> {
@@ -107,7 +107,7 @@ export class TokenServer {
 }
 
 const maxPauseMs = 300_000
-/** A pause applies to all identities after this many in a row were told to wait. */
+/** A pause applies to all identities after this many in a row got one. */
 const identitiesForAll = 10
 
 /**
@@ -211,14 +211,14 @@ function unusable(what: string): UpstreamError {
 }
 
 /**
- * Translates a response other than 200: the identity was refused (`ServiceError` 401, with the cause `invalid-timestamp` if only the clock
+ * Translates a response other than 200: the identity was rejected (`ServiceError` 401, with the cause `invalid-timestamp` if only the clock
  * is wrong), or the server can't be used. See Sync "Token Server API", error responses.
  */
 function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError | UpstreamError {
   const { status, headers } = answer
   const retryAfterSeconds = readRetryAfter(headers, nowMs)
   if (status >= 500 || status === 429) {
-    const message = `Cannot get credentials: the token server answered ${status}`
+    const message = `Cannot get credentials: the token server returned ${status}`
     return new UpstreamError('refused', message, { status, retryAfterSeconds, applied: 'no' })
   }
   const body = jsonOf(answer)
@@ -232,7 +232,7 @@ function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError |
 }
 
 function wrongAddress(status: number): string {
-  return `Cannot get credentials: the token server answered ${status}: check token_server_url`
+  return `Cannot get credentials: the token server returned ${status}: check token_server_url`
 }
 
 function refusedIdentity(reason: unknown): ServiceError {

@@ -25,7 +25,7 @@ export class StorageWrites extends StorageCalls {
     batch: string | null,
   ): Promise<StageOutcome> {
     const query: Query = [['batch', batch ?? 'true']]
-    // If the storage has forgotten the batch, it refuses any addition, so the records are not at fault.
+    // If the storage has forgotten the batch, it rejects any addition, so the records are not at fault.
     const subject = batch === null ? 'upload' : 'staging'
     const answer = await this.#post(collection, query, records, since, subject)
     if (answer.status === 412) return { outcome: 'moved' }
@@ -39,7 +39,7 @@ export class StorageWrites extends StorageCalls {
     return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
   }
 
-  /** Makes a batch visible. Adds no records, because a record that is refused now would not undo the rest. */
+  /** Makes a batch visible. Adds no records, because a record that is rejected now would not undo the rest. */
   async commitStaged(collection: string, batch: string, since: Timestamp): Promise<CommitOutcome> {
     const query: Query = [
       ['batch', batch],
@@ -61,7 +61,7 @@ export class StorageWrites extends StorageCalls {
       const answer = await this.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
       if (answer.status === 412) {
         if (answer.mayBeRepeated !== true) return { outcome: 'moved' }
-        const message = 'Cannot tell whether the deletion was applied: the collection has changed'
+        const message = 'Unknown whether the deletion was applied: the collection has changed'
         throw new UpstreamError('connection-lost', message, { status: 412, applied: 'unknown' })
       }
       timestamp = readTimestamp(answer) ?? timestamp

@@ -94,7 +94,7 @@ async function expectNoHarm(route: Route, client = bystander): Promise<void> {
 for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].entries()) {
   const route = () => world.routes[index]!
 
-  describe(`a bystander is not harmed, ${name}, by`, () => {
+  describe(`other users are not affected, ${name}, by`, () => {
     it('strangers with 520 connections, and a user with 100, and one byte of a body each', async () => {
       const slow = world.addUser(`slow-${index}`)
       const headers = { 'Content-Type': 'application/json', 'Content-Length': '1000' }
@@ -189,7 +189,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       await expectNoHarm(route())
     })
 
-    it('one whom the token server asks to wait', async () => {
+    it('a user whom the token server asks to wait', async () => {
       const wait: Fault = { kind: 'status', status: 429, headers: { 'Retry-After': '300' }, body: '{}' }
       world.tokens.plan(({ headers }) => (headers.get('Authorization')?.includes('stranger') ? wait : null))
       const asStranger = () => askAsStranger(route(), bystander.path('tabs'), 'impatient')

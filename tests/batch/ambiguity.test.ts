@@ -8,7 +8,7 @@ function at(number: number, fault: ModelFault): (call: ModelCall) => ModelFault 
 }
 
 describe('runTransaction: a lost answer', () => {
-  it('to a write that is carried out later, after the look at the storage, does not write twice', async () => {
+  it('to a write that is applied later, after the probe, does not write twice', async () => {
     const storage = new ModelStorage()
     const write = storage.write.bind(storage)
     let isFirst = true
@@ -43,7 +43,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.log).toEqual([])
   })
 
-  it('to a single write is looked for until the deadline, and not longer', async () => {
+  it('to a single write is probed until the deadline, and not longer', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.fault = ({ number }) => (number >= 2 ? 'reset-after' : null)
@@ -56,7 +56,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.clock.now() - startedAtMs).toBeWithin(4900, 5100)
   })
 
-  it('with somebody else writing over one of our records still counts as carried out', async () => {
+  it('with another client overwriting one of our records still counts as applied', async () => {
     const storage = new ModelStorage()
     storage.fault = at(3, 'reset-after')
     storage.onCall = ({ number }) => {
@@ -76,7 +76,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' }, b: { payload: 'theirs' } } })
   })
 
-  it('to a deletion never dates the collection after what somebody else wrote since', async () => {
+  it("to a deletion never gives the collection a timestamp after another client's later write", async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.fault = at(2, 'reset-after')
@@ -91,7 +91,7 @@ describe('runTransaction: a lost answer', () => {
     expect(deleted?.outcome === 'deleted' && deleted.timestamp).toBeLessThan(theirs)
   })
 
-  it('to a deletion among puts leaves to somebody else what was written there before the look', async () => {
+  it('to a deletion among puts keeps what another client wrote before the probe', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },
@@ -223,7 +223,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'old' } } })
   })
 
-  it('to a commit that is carried out after it was given up is no conflict with it', async () => {
+  it('to a commit that is applied after it was given up does not conflict with it', async () => {
     const storage = new ModelStorage()
     const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     const { commitStaged, write } = storage
@@ -252,7 +252,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents().tabs).toEqual({ a: { payload: 'new' } })
   })
 
-  it('names the records that the storage had refused', async () => {
+  it('names the records that the storage had rejected', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
     storage.refusedIds.set('bad', 'invalid')

@@ -78,7 +78,7 @@ describe('runTransaction: rows of deleted records', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['committed'])
   })
 
-  it('are removed once they turn out to be empty, though somebody writes beside them meanwhile', async () => {
+  it('are removed once they prove empty, even if another client writes other records meanwhile', async () => {
     const storage = stored()
     beforeRemoval(storage, () => {
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
@@ -143,7 +143,7 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     expect(storage.callCounts).toMatchObject({ snapshot: 2, rewrittenSince: 2 })
   })
 
-  it('is created after a few looks when nobody removes the row', async () => {
+  it('is created after a few checks if no one removes the row', async () => {
     const storage = stored()
     storage.otherWrites('tabs', [{ id: 'a', payload: 'short-lived', ttlSeconds: 0 }])
 
@@ -154,7 +154,7 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     expect(storage.callCounts.snapshot).toBeLessThan(10)
   })
 
-  it('costs no call in a collection that only this process changes, or that nobody has changed lately', async () => {
+  it('costs no call in a collection that only this process changes, or that has not changed lately', async () => {
     const storage = stored()
     const otherWriters = new OtherWriters(storage.clock.now)
     const create = (id: string) =>

@@ -109,7 +109,7 @@ describe('runTransaction: the first write to a collection', () => {
     },
   )
 
-  it('makes rows one at a time for each node, whoever the users are, and writes side by side', async () => {
+  it('creates rows one at a time for each node, over all users, and writes concurrently', async () => {
     const clock = new ModelClock()
     const locks = new Locks()
     const most = { remove: 0, write: 0 }

@@ -128,7 +128,7 @@ describe('runTransaction: lists', () => {
     expect(storage.callCounts).toEqual({ snapshot: 1, write: 1 })
   })
 
-  it('are not even begun once far more has been read than an answer may hold', async () => {
+  it('are not started once much more was read than a response may hold', async () => {
     const storage = library()
     storage.streamChunkBytes = 64
 
@@ -156,7 +156,7 @@ describe('runTransaction: lists', () => {
     expect(storage.log).toEqual([])
   })
 
-  it('are given up when the time for the request is over, however they go on', async () => {
+  it('are aborted when the time for the request is over, however they continue', async () => {
     const storage = library()
     storage.streamChunkBytes = 1
     const read = storage.list

@@ -82,7 +82,7 @@ const arbitraryCase: fc.Arbitrary<Case> = fc.record({
 })
 
 describe('runTransaction', () => {
-  it('agrees with operations done one by one, whatever breaks and whoever writes meanwhile', async () => {
+  it('agrees with operations executed one by one, with any failures and concurrent writers', async () => {
     const seen = { committed: 0, undone: 0, reported: 0, rejected: 0, moved: 0, probed: 0 }
 
     await fc.assert(

@@ -49,7 +49,7 @@ function interrupt(storage: ModelStorage, { kind, ms, call }: Outage): void {
   }
 }
 
-describe('runTransaction: a storage that is away for a while, during a batch over three collections', () => {
+describe('runTransaction: a storage that is down for a while, during a batch over three collections', () => {
   const cases = [true, false].flatMap((canStage) =>
     requestTimesMs.flatMap((requestMs) => outagesMs.map((ms) => ({ canStage, requestMs, ms }))),
   )
@@ -86,7 +86,7 @@ describe('runTransaction: a storage that is away for a while, during a batch ove
     },
   )
 
-  it('says that it is torn when the storage does not come back', async () => {
+  it('reports a partial write when the storage does not come back', async () => {
     const storage = stored({ canStage: true })
     const isCommit = ({ name }: { name: string }) => name === 'commitStaged'
     let commits = 0
@@ -135,7 +135,7 @@ describe('runTransaction: commits of several collections', () => {
     expect(storage.log).toEqual([])
   })
 
-  it('follow when one of them is visible, though the storage had put them off', async () => {
+  it('are committed once one of them is visible, even after a rejected attempt', async () => {
     const storage = stored({ canStage: true })
     const { commitStaged } = storage
     let attempts = 0
@@ -165,7 +165,7 @@ describe('runTransaction: commits of several collections', () => {
   })
 })
 
-describe('runTransaction: a part that is refused for good beside one that is visible', () => {
+describe('runTransaction: a part that is rejected for good beside one that is visible', () => {
   it.each([
     ['with 503', new UpstreamError('refused', '', { status: 503 })],
     ['with 503 and a time to wait', new UpstreamError('refused', '', { status: 503, retryAfterSeconds: 60 })],
@@ -196,7 +196,7 @@ describe('runTransaction: a part that is refused for good beside one that is vis
     expect(storage.contents()).toEqual(before)
   })
 
-  it('follows when the storage takes it after all, and nothing was undone', async () => {
+  it('is committed when the storage accepts it after all, and nothing was undone', async () => {
     const storage = stored({ canStage: true })
     const { commitStaged } = storage
     let attempts = 0

@@ -191,7 +191,7 @@ describe('runTransaction: sizes', () => {
       limit: { maxPostRecords: 2, batch: { maxTotalBytes: 9_000_000, maxTotalRecords: 3 } },
       what: 'than one staged batch may have',
     },
-  ])('refuses more than one upload takes, $what, with nothing written; reads stand', async ({ limit }) => {
+  ])('rejects more than one upload takes, $what, with nothing written; reads stand', async ({ limit }) => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     const before = storage.contents()
@@ -233,7 +233,7 @@ describe('runTransaction: refusals', () => {
     expect(recordsOf(outcomes[3]).map(({ payload }) => payload)).toEqual(['old', 'x'])
   })
 
-  it('fails a deletion as well that the storage was to replace by a version that it would not take', async () => {
+  it('also fails a deletion if the storage rejects the version that replaces it', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
     storage.refusedIds.set('bad', 'invalid')
@@ -265,7 +265,7 @@ describe('runTransaction: refusals', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'old' } }, history: { b: { payload: 'x' } } })
   })
 
-  it('fails all operations of a user whom the storage does not let in, and none of another', async () => {
+  it('fails all operations of a user whose credentials the storage rejects, and none of others', async () => {
     const clock = new ModelClock()
     const barred = new ModelStorage(clock)
     const welcome = new ModelStorage(clock)
@@ -286,7 +286,7 @@ describe('runTransaction: refusals', () => {
     expect(barred.log).toEqual([])
   })
 
-  it('fails a list with a token of which the storage makes nothing, alone', async () => {
+  it('fails only the list whose token the storage rejects', async () => {
     const storage = new ModelStorage()
     const position = { offset: 'junk', firstTimestamp: timestamp(10) }
 
@@ -319,7 +319,7 @@ describe('runTransaction: other writers', () => {
 })
 
 describe('runTransaction: time', () => {
-  it('begins nothing when the time for a commit is used up', async () => {
+  it('starts nothing when the time for a commit is used up', async () => {
     const storage = new ModelStorage()
     const now = storage.clock.now()
 
@@ -345,7 +345,7 @@ describe('runTransaction: time', () => {
     expect(storage.hasBegunCommit).toBe(false)
   })
 
-  it('passes the point of no return when a storage writes what it was to stage', async () => {
+  it('is committed when a storage writes instead of staging', async () => {
     const storage = new ModelStorage()
     storage.limits = async () => generousLimits
     storage.maxima = { ...generousLimits, batch: null }

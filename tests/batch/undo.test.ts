@@ -63,7 +63,7 @@ describe('runTransaction: undoing', () => {
     })
   })
 
-  it('leaves alone, and shows, what somebody else has written in place of a deleted record', async () => {
+  it('keeps, and reveals, what another client has written in place of a deleted record', async () => {
     const storage = doomed()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },
@@ -86,7 +86,7 @@ describe('runTransaction: undoing', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
   })
 
-  it('begins again when somebody else writes while such a record is looked for', async () => {
+  it('starts again when another client writes during that check', async () => {
     const storage = doomed()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.onCall = ({ name, collection }) => {
@@ -107,7 +107,7 @@ describe('runTransaction: undoing', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, d: { payload: 'theirs' } } })
   })
 
-  it('does not take a record for its own that was written over while an answer was lost', async () => {
+  it('recognizes a record that was overwritten after a lost response', async () => {
     const storage = doomed()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },

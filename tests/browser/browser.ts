@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
 
-interface Viewport {
+export interface Viewport {
   width: number
   height: number
 }

@@ -146,7 +146,7 @@ describe('/v1/docs in Chromium', () => {
     expect(stored).toBe(0)
   })
 
-  it('takes values in quotes, where the browser refuses the page its storage, too', async () => {
+  it('takes values in quotes, where the browser rejects the page its storage, too', async () => {
     const page = await openDocs()
     await page.addInitScript(() => {
       const get = () => {
@@ -262,7 +262,7 @@ describe('/v1/docs in Chromium', () => {
     expect(colours[1]![1]).toBeGreaterThan(500)
   })
 
-  it('fits a phone, opened operations included', async () => {
+  it('fits a phone, with open operations', async () => {
     const page = await openDocs({ viewport: phone })
     await page.screenshot({ path: screenshot('docs-phone') })
 

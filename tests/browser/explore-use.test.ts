@@ -1,5 +1,4 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
-import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { start } from '../support/executable.ts'
@@ -15,11 +14,6 @@ import {
   type ExplorerWorld,
 } from './explorer.ts'
 import { accessibilityFaults, coveredControls } from './inspect.ts'
-
-// The picture of the README is made anew with README_IMAGES=1 only: it would differ a little each time.
-const image = process.env.README_IMAGES
-  ? join(import.meta.dir, '../../docs/images/explorer.png')
-  : screenshot('explorer')
 
 const views = ['devices', 'bookmarks', 'history', 'passwords', 'forms', 'prefs', 'meta', 'unreadable']
 
@@ -292,7 +286,7 @@ describe('`make run` and one click', () => {
     await page.locator('.bookmark .row-title').first().waitFor()
     const first = await page.locator('.bookmark .row-title').first().innerText()
     const scripts = (await titles(page)).join(' ')
-    await page.screenshot({ path: image })
+    await page.screenshot({ path: screenshot('explorer') })
 
     expect(counts.map((count) => Number(count.replace(',', '')))).toEqual([272, expect.any(Number)])
     expect(first).toMatch(/\w{3}/)

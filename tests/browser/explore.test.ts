@@ -122,7 +122,7 @@ describe('/v1/explore in Chromium', () => {
     expect(absent).toContain('no record absent')
   })
 
-  it('stays at its place through a reload, for which it keeps the key if somebody wants that', async () => {
+  it('keeps its place through a reload, and the key if the user wants that', async () => {
     const page = await world.open()
     const key = world.bridge.user.syncKey.toString('hex')
     await choose(page, 'passwords')
@@ -198,7 +198,7 @@ describe('/v1/explore in Chromium', () => {
     expect([executed, images]).toEqual([undefined, 0])
   })
 
-  it('hides passwords until somebody wants to see one', async () => {
+  it('hides passwords until the user reveals one', async () => {
     const page = await world.open({ view: 'passwords' })
 
     const hidden = await page.locator('#view').innerText()
@@ -235,7 +235,7 @@ describe('/v1/explore in Chromium', () => {
     expect(wire).not.toContain('https://')
   })
 
-  it('looks for what somebody types in everything, and says where it is', async () => {
+  it('searches all views, and says where the matches are', async () => {
     const page = await world.open({ view: 'bookmarks' })
     await page.keyboard.press('/')
     await page.keyboard.type('A script')
@@ -263,7 +263,7 @@ describe('/v1/explore in Chromium', () => {
     expect(byFolder).toBe('Bread')
     expect(users).toEqual(['2 in Passwords'])
     expect(elsewhere).toEqual(['found nowhere'])
-    expect(here).toBe('Nothing in Bookmarks has “recipe tide” in it.')
+    expect(here).toBe('No match for “recipe tide” in Bookmarks.')
     expect(below).toEqual(['tide tables'])
     expect([place, ...there]).toEqual(['#/forms', '1 here'])
     expect(accents).toEqual(['1 here'])
@@ -393,7 +393,7 @@ describe('/v1/explore in Chromium', () => {
     expect(text.trimEnd().split('\r\n')).toHaveLength(5)
   })
 
-  it('shows a clear way on when the token has expired', async () => {
+  it('shows what to do when the token has expired', async () => {
     const { user } = world.bridge
     const fragment = fragmentOf(user, user.bearerToken({ expiresInSeconds: -60 }))
     const page = await world.browser.open(world.url + fragment, { viewport: desk, mayFail: true })
@@ -522,10 +522,10 @@ describe('/v1/explore in Chromium', () => {
     const told = await page.locator('#status').innerText()
 
     const { collections, incomplete } = JSON.parse(text)
-    expect(notice).toStartWith('Not all of History could be read. The reading stopped before its end.')
+    expect(notice).toStartWith('Not all of History could be read. Reading was stopped.')
     expect(isBusy).toBe('false')
     expect(collections.history.length).toBeLessThan(sandbox.records(world.bridge.user, 'history').length)
-    expect(incomplete).toMatchObject({ history: 'The reading stopped before its end.' })
+    expect(incomplete).toMatchObject({ history: 'Reading was stopped.' })
     expect(told).toBe('Saved firefox-sync.json, without what could not be read')
   })
 
@@ -545,7 +545,7 @@ describe('/v1/explore in Chromium', () => {
     const notice = await page.locator('#view .notice').innerText()
     sandbox.switches.nodeUrl = node
 
-    expect(notice).toStartWith('History could not be read. The answer broke off:')
+    expect(notice).toStartWith('History could not be read. The response was cut off:')
   })
 
   it('says by which address to open it where the browser does not decrypt', async () => {
@@ -559,7 +559,7 @@ describe('/v1/explore in Chromium', () => {
     const told = await page.locator('#status').innerText()
 
     expect(advice).toContain('https, or from 127.0.0.1 or localhost: open this page by such an address')
-    expect(told).toBe('This browser does not let the page copy')
+    expect(told).toBe('This browser does not allow copying')
   })
 
   it('says what is wrong beside the field that it is about', async () => {
@@ -590,7 +590,7 @@ describe('/v1/explore in Chromium', () => {
     await page.screenshot({ path: screenshot('explore-trouble') })
 
     expect(told).toEqual(['bucket', 'token', 'token', 'syncKey'].map((name) => [[name, true, true]]))
-    expect(advice).toContain('does not open the account')
+    expect(advice).toContain('does not decrypt the account')
   })
 
   it('takes all four values in one paste, and forgets them when it is left', async () => {

@@ -19,25 +19,25 @@ describe('check', () => {
       expect.stringMatching(/^service\.cache_hmac_secret = \*{8} +\(bridge\.ini:2\)$/),
     )
     expect(host.out).toContain('service.cache_url = rediss://bridge:********@cache.example.org/1 ')
-    expect(host.err).toBe('token server: answers\ncache: answers\naddress: is free\n')
+    expect(host.err).toBe('token server: OK\ncache: OK\naddress: available\n')
     expect(host.all).toStartWith(host.err)
     expect(host.out).not.toContain(secret)
     expect(host.out).not.toContain('hunter2')
   })
 
-  it('ends with 2 when something does not answer, and tells about the other as well', async () => {
+  it('exits with 2 when a service does not respond, and reports the others, too', async () => {
     const programs = fakeCommands({ cache: { ok: false, detail: 'cannot connect to 127.0.0.1:6379' } })
     const host = fakeHost({ 'bridge.ini': leastIni })
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
     expect(programs.probed).toBe(1)
     expect(host.err.split('\n').slice(0, 2)).toEqual([
-      'token server: answers',
+      'token server: OK',
       'cache: cannot connect to 127.0.0.1:6379',
     ])
   })
 
-  it('asks nobody with --offline', async () => {
+  it('makes no connection with --offline', async () => {
     const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer' } })
     const host = fakeHost({ f: leastIni })
 
@@ -57,7 +57,7 @@ describe('check', () => {
     expect(report).toMatchObject({
       ok: false,
       checks: {
-        'token server': { ok: true, detail: 'answers' },
+        'token server': { ok: true, detail: 'OK' },
         cache: { ok: false, detail: 'no answer' },
         address: { ok: true },
       },
@@ -75,7 +75,7 @@ describe('check', () => {
     expect(good.out).not.toContain(secret)
   })
 
-  it('tells how a service may read a file that is not for everybody', async () => {
+  it('says how to make a private file readable for the service', async () => {
     const readFile = () => {
       throw Object.assign(new Error('denied'), { code: 'EACCES' })
     }

@@ -34,11 +34,11 @@ describe('readArguments', () => {
   })
 
   it.each([
-    ['--quiet', 'FORMAT is missing: write csv or json'],
-    ['xml', 'FORMAT "xml" is unknown: write csv or json'],
+    ['--quiet', 'FORMAT is missing: use csv or json'],
+    ['xml', 'FORMAT "xml" is unknown: use csv or json'],
     ['csv a.csv b.csv', 'unexpected argument "b.csv"'],
     ['csv --quiet --quiet', '--quiet is given twice'],
-  ])('refuses %s', (line, error) => {
+  ])('rejects %s', (line, error) => {
     expect(read(line)).toEqual({ error })
   })
 })

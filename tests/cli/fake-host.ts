@@ -85,11 +85,11 @@ export function fakeCommands(verdicts: Verdicts = {}) {
     },
     async probe() {
       programs.probed += 1
-      const answers = { ok: true, detail: 'answers' }
+      const answers = { ok: true, detail: 'OK' }
       return {
         'token server': answers,
         cache: answers,
-        address: { ok: true, detail: 'is free' },
+        address: { ok: true, detail: 'available' },
         ...verdicts,
       }
     },

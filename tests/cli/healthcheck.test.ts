@@ -66,7 +66,7 @@ describe('healthcheck', () => {
     expect(host.err).toBe(`unhealthy: ${url.host}: no response within 0.03 s\n`)
   })
 
-  it.each(['127.0.0.1:8000', 'ftp://host', 'http://', 'x\ny'])('refuses %j', async (address) => {
+  it.each(['127.0.0.1:8000', 'ftp://host', 'http://', 'x\ny'])('rejects %j', async (address) => {
     const host = fakeHost()
 
     expect(await healthcheck(address, false, host)).toBe(2)

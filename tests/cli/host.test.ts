@@ -13,7 +13,7 @@ describe('processHost', () => {
     expect(text).toMatch(/^[01]\n$/)
   })
 
-  it('tells who writes that the reader has gone, and nobody else', () => {
+  it('reports a closed reader to the writer only', () => {
     const program = `
       import { processHost } from ${JSON.stringify(hostFile)}
       const { stdout, stderr } = processHost()

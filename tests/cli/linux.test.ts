@@ -35,7 +35,7 @@ describe('takeoverRisk', () => {
     expect(takeoverRisk(fakeHost({ [file]: '1\n' }).readFile)).toBeNull()
   })
 
-  it('tells whether that is off, or nobody can see it', () => {
+  it("says whether it is off, or can't be read", () => {
     expect(takeoverRisk(fakeHost({ [file]: '0\n' }).readFile)).toBe('net.ipv4.tcp_migrate_req is off')
     expect(takeoverRisk(fakeHost().readFile)).toBe('cannot read net.ipv4.tcp_migrate_req')
   })

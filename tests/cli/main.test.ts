@@ -26,7 +26,7 @@ describe('main', () => {
     ])
   })
 
-  it('survives a reader that has gone away', () => {
+  it('survives a reader that has disconnected', () => {
     const { exitCode } = runBash('exec 3> >(exit); wait $!; "$@" >&3', process.execPath, main, 'init')
 
     expect(exitCode).toBe(0)
@@ -38,7 +38,7 @@ describe('main', () => {
       const { exitCode, stderr } = runBash('"$1" "$2" $3 >/dev/full', process.execPath, main, command)
 
       expect(exitCode).toBe(1)
-      expect(stderr.toString()).toEndWith('cannot write to the standard output: ENOSPC\n')
+      expect(stderr.toString()).toEndWith('cannot write to standard output: ENOSPC\n')
     },
   )
 
@@ -59,9 +59,9 @@ describe('main', () => {
   })
 
   it.each([
-    ['/', 'it is a directory'],
-    ['/dev/zero', 'it is too large'],
-    ['/nowhere.ini', 'there is no such file'],
+    ['/', 'is a directory'],
+    ['/dev/zero', 'too large'],
+    ['/nowhere.ini', 'no such file'],
   ])('does not read %s as settings', (path, reason) => {
     const { exitCode, stderr } = start(['serve', '--config', path])
 

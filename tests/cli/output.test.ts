@@ -52,7 +52,7 @@ describe('createLineWriter', () => {
     expect(writer.dropped()).toBe(2)
   })
 
-  it('counts the lines of a text that could not be written, and goes on', async () => {
+  it('counts the lines of a text that could not be written, and continues', async () => {
     const { sink, texts, take } = slowSink()
     const lost: number[] = []
     const writer = createLineWriter(sink, (count) => lost.push(count))

@@ -10,40 +10,40 @@ const help = `Sync Bridge serves a Firefox Sync storage through the Kinto record
 Usage: sync-bridge COMMAND [OPTIONS]
 
 Your own data:
-  connect     connect your account: asks for the lines that your Firefox prints
+  connect     connect your account, with the values that your Firefox prints
   ls          list the collections of your account, or the records of one
-  export      write your data, decrypted, to the standard output or a file
-  backup      make one more backup of your account in a folder
-  restore     show what a backup would put back; with --write, put it back
-  add         add a bookmark as Firefox makes it
+  export      write your data, decrypted, to standard output or a file
+  backup      back up your account into a folder
+  restore     show what a backup would restore; with --write, restore it
+  add         add a bookmark, like Firefox does
   watch       print a line of JSON for each change
   open        show your data in your browser, decrypted there
-  disconnect  end the access of "connect", and remove its file
+  disconnect  revoke the access, and remove the account file
 
 A service for others:
   serve         run the service in the foreground
-  sandbox       run the service over an embedded Sync storage, to try it out
-  check         validate the settings, and try token server, cache and address
-  init          print a settings file to begin with, with a fresh secret
+  sandbox       run the service with an embedded Sync storage, to try it out
+  check         validate the settings, and test token server, cache and address
+  init          print an initial settings file with a new secret
   systemd-unit  print a hardened unit for systemd
-  healthcheck   ask a running service whether it is alive
+  healthcheck   check that a running service responds
   completion    print completions for bash, zsh or fish
 
   help COMMAND  show the options of a command; also COMMAND --help
   version       show the version; also --version and -V
 
-Exit codes: 0 success, 1 failure, 2 called wrongly or bad settings, 3 done in part.
-A first look: sync-bridge sandbox. Your own data: sync-bridge connect
+Exit codes: 0 success, 1 failure, 2 usage error or bad settings, 3 partial success.
+To try it: sync-bridge sandbox. With your own data: sync-bridge connect
 `
 
-const healthcheckHelp = `Ask a running service whether it is alive.
+const healthcheckHelp = `Check that a running service responds.
 
 Usage: sync-bridge healthcheck --url URL [--deep]
 
   --url URL  where the service is, such as http://127.0.0.1:8000
-  --deep     ask also whether the token server and the cache answer
+  --deep     check the token server and the cache, too
 
-Exits 0 if the service answers 200 within five seconds, otherwise 1.
+Exits 0 if the service returns 200 within five seconds, otherwise 1.
 `
 
 const commands = ['serve', 'sandbox', 'init', 'healthcheck', 'completion']
@@ -87,9 +87,9 @@ sandbox --seed a/b=1
 healthcheck
   --url is missing
 completion
-  SHELL is missing: write bash or zsh or fish
+  SHELL is missing: use bash or zsh or fish
 completion tcsh
-  SHELL "tcsh" is unknown: write bash or zsh or fish
+  SHELL "tcsh" is unknown: use bash or zsh or fish
 completion zsh fish
   unexpected argument "fish"
 `)
@@ -139,7 +139,7 @@ describe('run', () => {
     expect(host.err).toContain('unexpected argument "check"')
   })
 
-  it.each(refused)('refuses %j', async ([line], message) => {
+  it.each(refused)('rejects %j', async ([line], message) => {
     const host = fakeHost()
     const args = line!.split(' ')
     const command = commands.find((name) => name === args[0])
@@ -160,8 +160,8 @@ describe('run', () => {
     expect(host.out).toBe('')
     expect(host.err).toBe(`bridge.ini:1: service.port: "80a" is not an integer: write a number from 0 to 65535
 bridge.ini:2: service.prot: unknown setting: did you mean service.port?
-bridge.ini: service.token_server_url: is missing: write service.token_server_url = https://token.example.org, or set SERVICE_TOKEN_SERVER_URL
-bridge.ini: service.cache_hmac_secret: is missing: write service.cache_hmac_secret = and 64 hexadecimal characters ("sync-bridge init" makes them), or set SERVICE_CACHE_HMAC_SECRET
+bridge.ini: service.token_server_url: is required: write service.token_server_url = https://token.example.org, or set SERVICE_TOKEN_SERVER_URL
+bridge.ini: service.cache_hmac_secret: is required: write service.cache_hmac_secret = and 64 hexadecimal characters ("sync-bridge init" makes them), or set SERVICE_CACHE_HMAC_SECRET
 sync-bridge: 4 problems with the settings
 `)
   })

@@ -23,7 +23,7 @@ function check(given: Partial<Account>): Account | string {
 }
 
 describe('checkAccount', () => {
-  it('takes values with what comes along when they are copied', () => {
+  it('accepts values with surrounding characters from copying', () => {
     const copied = [
       { token: ' Bearer eyJ0.e30.x\n' },
       { token: '"eyJ0.e30.x"', keyId: `'${keyId}'`, bucket: `“${bucket}”`, syncKey: `"${good.syncKey}"` },
@@ -45,7 +45,7 @@ describe('checkAccount', () => {
     ['keyId', { keyId: '' }, '22 characters'],
     ['bucket', { bucket: bucket.replace('0', 'f') }, 'another account'],
     ['bucket', { bucket: 'default' }, 'another account'],
-    ['syncKey', { syncKey: '00' }, '64 bytes'],
+    ['syncKey', { syncKey: '00' }, '128 hexadecimal digits'],
     ['bridgeUrl', { bridgeUrl: 'localhost:8000' }, 'https:// or http://'],
     ['bridgeUrl', { bridgeUrl: 'bridge' }, 'https:// or http://'],
   ])('names the field %s for %j', (field, typed, words) => {
@@ -74,7 +74,7 @@ describe('parseAccount', () => {
     expect(parseAccount('eyJhbGciOi.a.b')).toEqual({})
   })
 
-  it('takes what is no escape as it is', () => {
+  it('keeps invalid escapes unchanged', () => {
     expect(parseAccount('BEARER_TOKEN=a%zz')).toEqual({ token: 'a%zz' })
   })
 

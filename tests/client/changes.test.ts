@@ -45,7 +45,7 @@ async function watch(bridge: TestBridge, acts: (() => unknown)[], more: WatchOpt
 const listed = (asked: string[]) => asked.filter((path) => path.endsWith('/records'))
 
 describe('changes', () => {
-  it('tells each record that changes, oldest first, and lists only collections that have changed', async () => {
+  it('yields each changed record, oldest first, and lists only changed collections', async () => {
     await using bridge = await startWatched()
 
     const { told, asked } = await watch(bridge, [
@@ -75,7 +75,7 @@ describe('changes', () => {
     expect(told).toEqual(['tabs after'])
   })
 
-  it('tells all of a collection that was wiped and filled again', async () => {
+  it('yields everything of a collection that was wiped and filled again', async () => {
     await using bridge = await startWatched()
 
     const { told } = await watch(bridge, [
@@ -101,7 +101,7 @@ describe('changes', () => {
     expect(told).toEqual(['tabs old', 'bookmarks new', 'tabs new'])
   })
 
-  it('makes good in the next round what has failed in one', async () => {
+  it('catches up in the next round after a failed one', async () => {
     await using bridge = await startWatched()
     const errors: string[] = []
     let failures = 1
@@ -115,10 +115,10 @@ describe('changes', () => {
     })
 
     expect(told).toEqual(['tabs kept'])
-    expect(errors).toEqual([expect.stringContaining('The bridge does not answer')])
+    expect(errors).toEqual([expect.stringContaining('No response from the bridge')])
   })
 
-  it('ends when the account is refused, or the first round fails', async () => {
+  it('ends when the account is rejected, or the first round fails', async () => {
     await using bridge = await startWatched()
     const errors: ClientError[] = []
     const refuse = () => Promise.resolve(Response.json({ errno: 105, message: 'Ended' }, { status: 401 }))
@@ -131,7 +131,7 @@ describe('changes', () => {
     })
     await expect(refused).rejects.toMatchObject({ field: 'token', message: 'Ended' })
     const lost = watch(bridge, [], { onError, fetch: () => Promise.reject(new TypeError('lost')) })
-    await expect(lost).rejects.toThrow('does not answer')
+    await expect(lost).rejects.toThrow('No response')
 
     expect(errors).toEqual([])
   })

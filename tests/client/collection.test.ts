@@ -81,7 +81,7 @@ describe('Collection', () => {
 
     const records = await all(new SyncClient(accountAt(bridge)).collection('passwords').records())
 
-    const problem = 'It was encrypted with another key, or changed since'
+    const problem = 'It was encrypted with another key, or tampered with'
     const unreadable = records.filter(({ clear }) => clear === null)
     expect(unreadable).toMatchObject([{ collection: 'passwords', stored: { id: 'foreign' }, problem }])
     expect(records.length).toBeGreaterThan(1)
@@ -95,7 +95,7 @@ describe('Collection', () => {
     const after = await all(meta.records())
 
     expect(before).toMatchObject([{ clear: { id: 'global', storageVersion: 5 }, problem: null }])
-    expect(after).toMatchObject([{ clear: null, problem: 'It is no JSON' }])
+    expect(after).toMatchObject([{ clear: null, problem: 'It is not JSON' }])
   })
 
   it('is empty where there is none', async () => {

@@ -35,7 +35,7 @@ describe('decryptRecord and collectionKeys', () => {
     const payload = await encryptRecord(keysOf('tabs'), { id: 'a' })
 
     expect(await decryptRecord(keysOf('bookmarks'), { id: 'a', payload })).toEqual({ id: 'a' })
-    await expect(open({ id: 'keys' })).rejects.toThrow('it holds no keys')
+    await expect(open({ id: 'keys' })).rejects.toThrow('it contains no keys')
   })
 
   it.each(['constructor', '__proto__'])('has the common keys for a collection called %s', async (name) => {
@@ -66,11 +66,11 @@ describe('encryptRecord', () => {
 
 describe('UnreadableRecord', () => {
   it.each([
-    ['It was encrypted with another key, or changed since', sealed(clear, { hmac: '00'.repeat(32) })],
-    ['It is not encrypted the way Firefox does it', damaged['no JSON']],
-    ['It is not encrypted the way Firefox does it', damaged['an IV that is no text']],
-    ['It is not encrypted the way Firefox does it', damaged['no padding']],
-    ['Its content is no record', sealed('7')],
+    ['It was encrypted with another key, or tampered with', sealed(clear, { hmac: '00'.repeat(32) })],
+    ['It is not encrypted like Firefox does it', damaged['no JSON']],
+    ['It is not encrypted like Firefox does it', damaged['an IV that is no text']],
+    ['It is not encrypted like Firefox does it', damaged['no padding']],
+    ['Its content is not a record', sealed('7')],
     ['Its content belongs to another id', damaged['content of another id']],
   ])('says: %s', async (reason, payload) => {
     const error = await decryptRecord(keyPairFromHex(key), { id: 'right', payload }).catch(
@@ -95,7 +95,7 @@ describe('decryptRecords', () => {
       readable: [JSON.parse(clear)],
       unreadable: [
         { id: 'other', reason: 'Its content belongs to another id' },
-        { id: 'none', reason: 'It is not encrypted the way Firefox does it' },
+        { id: 'none', reason: 'It is not encrypted like Firefox does it' },
       ],
     })
   })

@@ -184,7 +184,7 @@ describe('bookmarksCsv, bookmarksMarkdown, bookmarkUrls and plainBookmarks', () 
     expect(bookmarkUrls(tops)).toBe('https://a.example/\nhttps://b.example/a%20b>\n')
   })
 
-  it('are nested lists, with nothing that a bookmark does not have', () => {
+  it('are nested lists, without fields that a bookmark lacks', () => {
     expect(plainBookmarks(tops)).toEqual([
       {
         id: 'menu',

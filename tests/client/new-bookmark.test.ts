@@ -50,7 +50,7 @@ describe('addBookmark', () => {
     expect((toolbar!.record.clear.children as string[]).at(-1)).toBe(added.id)
   })
 
-  it('goes to the other bookmarks under its address, unless it is told otherwise', async () => {
+  it('goes to Other Bookmarks with its URL as the title, by default', async () => {
     const { id, folder } = await addBookmark(client, { url })
 
     const node = walk(await tree()).find(({ record }) => record.stored.id === id)!
@@ -67,7 +67,7 @@ describe('addBookmark', () => {
     },
   )
 
-  it('refuses a folder that is not there, or not the only one of its title', async () => {
+  it('rejects a folder that is not there, or not the only one of its title', async () => {
     const twin = (id: string) => ({ id, type: 'folder', title: 'Twins', parentid: 'menu', children: [] })
     await upload(bridge, 'bookmarks', twin('twin00000001'), twin('twin00000002'))
 
@@ -123,7 +123,7 @@ describe('addBookmark', () => {
     await expect(refused).rejects.toThrow('405')
   })
 
-  it('knows when the same request was carried out before it was repeated', async () => {
+  it('knows when the same request was applied before it was repeated', async () => {
     let count = 0
     const busy = new SyncClient(accountAt(bridge), {
       async fetch(address, init) {

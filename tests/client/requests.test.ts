@@ -88,11 +88,15 @@ describe('Requests', () => {
   })
 
   it.each([
-    ['The answer broke off', new Response('{"data": ['), {}],
-    ['The bridge answers 502 and no JSON: is this its address?', new Response('<html>', { status: 502 }), {}],
-    ['The bridge does not answer at https://bridge.example/sync/', new TypeError('refused'), {}],
-    ['this may have been written, or not', new TypeError('lost'), { method: 'POST', body: {} }],
-    ['this may have been written, or not', new Response('{"res'), { method: 'POST', body: {} }],
+    ['The response was cut off', new Response('{"data": ['), {}],
+    [
+      'The bridge returned 502 without JSON: is this its address?',
+      new Response('<html>', { status: 502 }),
+      {},
+    ],
+    ['No response from the bridge at https://bridge.example/sync/', new TypeError('refused'), {}],
+    ['the write may have been applied', new TypeError('lost'), { method: 'POST', body: {} }],
+    ['the write may have been applied', new Response('{"res'), { method: 'POST', body: {} }],
   ] as const)('says: %s', async (words, answer, options) => {
     const { requests } = askOf([answer])
 
@@ -119,7 +123,7 @@ describe('the access token', () => {
   afterAll(() => Promise.all([bridge.stop(), accounts.stop()]))
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
 
-  it('is renewed once for all requests that are refused together, or whose refusal comes late', async () => {
+  it('is renewed once for all requests that are rejected together, or whose refusal comes late', async () => {
     const told: string[] = []
     const late = Promise.withResolvers<void>()
     let count = 0

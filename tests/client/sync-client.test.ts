@@ -36,13 +36,13 @@ describe('connect', () => {
     const empty = accountAt(bridge, bridge.sandbox.addUser('empty'))
 
     expect(await open({ syncKey: '00'.repeat(64) })).toStartWith(
-      'syncKey: This sync key does not open the account',
+      'syncKey: This sync key does not decrypt the account',
     )
     expect(await open({ syncKey: '' })).toBe('syncKey: The sync key is missing: nothing can be decrypted.')
     expect(await open({ token: other.token! })).toStartWith('token: ')
-    expect(await open(empty)).toStartWith('null: This account has no keys in its storage')
+    expect(await open(empty)).toStartWith('null: This account has no keys yet')
     expect(await open({ bridgeUrl: 'http://127.0.0.1:1' })).toStartWith(
-      'null: The bridge does not answer at ',
+      'null: No response from the bridge at ',
     )
   })
 })
@@ -57,7 +57,7 @@ describe('SyncClient', () => {
       },
     })
 
-    await expect(client.keysOf('tabs')).rejects.toThrow('does not answer')
+    await expect(client.keysOf('tabs')).rejects.toThrow('No response')
     await Promise.all([client.keysOf('tabs'), client.keysOf('forms')])
     const before = asked.length
     client.forgetKeys()
@@ -66,7 +66,7 @@ describe('SyncClient', () => {
     expect([before, asked.length]).toEqual([2, 3])
   })
 
-  it('writes several records at once, or tells of each why not', async () => {
+  it('writes several records at once, and says for each why it failed', async () => {
     const client = new SyncClient(accountAt(bridge))
     const put = async (id: string, headers?: Record<string, string>) =>
       ({

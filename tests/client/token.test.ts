@@ -23,7 +23,7 @@ async function outcome(answer: Response | Error, act: typeof renewToken | typeof
 }
 
 describe('renewToken', () => {
-  it('asks for an hour, and follows nobody who leads elsewhere', async () => {
+  it('asks for an hour, and follows no redirect', async () => {
     const { said, asked } = await outcome(Response.json({ access_token: 'a.b-c' }), renewToken)
 
     const scope = 'https://identity.mozilla.com/apps/oldsync'
@@ -40,11 +40,11 @@ describe('renewToken', () => {
   it.each([
     [revoked, Response.json({ errno: 110 }, { status: 401 })],
     [revoked, Response.json({ errno: 108 }, { status: 400 })],
-    ['accepts only browsers from here (406). Try again later', new Response(null, { status: 406 })],
-    ['the account server answers 406 No', Response.json({ message: 'No' }, { status: 406 })],
-    ['the account server answers 429 Too many', Response.json({ message: 'Too many' }, { status: 429 })],
-    ['the account server answers 200', Response.json({ access_token: 'a b; echo' })],
-    ['nobody answers at https://accounts.example', new TypeError('refused')],
+    ['requires a check that only browsers pass (406). Try again later', new Response(null, { status: 406 })],
+    ['the account server returned 406 No', Response.json({ message: 'No' }, { status: 406 })],
+    ['the account server returned 429 Too many', Response.json({ message: 'Too many' }, { status: 429 })],
+    ['the account server returned 200', Response.json({ access_token: 'a b; echo' })],
+    ['no response from https://accounts.example', new TypeError('refused')],
   ])('says: %s', async (words, answer) => {
     const { said } = await outcome(answer, renewToken)
 
@@ -54,7 +54,7 @@ describe('renewToken', () => {
 })
 
 describe('revokeRefreshToken', () => {
-  it('ends the token, and is content with one that has ended', async () => {
+  it('revokes the token, also if it is invalid already', async () => {
     const ended = await outcome(Response.json({}), revokeRefreshToken)
     const unknown = await outcome(Response.json({ errno: 110 }, { status: 401 }), revokeRefreshToken)
     const failed = await outcome(Response.json({}, { status: 500 }), revokeRefreshToken)
@@ -62,7 +62,7 @@ describe('revokeRefreshToken', () => {
     const url = 'https://accounts.example/v1/oauth/destroy'
     expect(ended.asked).toEqual([{ url, body: { client_id: 'c', token: 'r' }, redirect: 'error' }])
     expect([ended.said, unknown.said]).toEqual([undefined, undefined])
-    expect(failed.said).toContain('Cannot end the refresh token: the account server answers 500')
+    expect(failed.said).toContain('Cannot revoke the refresh token: the account server returned 500')
   })
 })
 

@@ -133,7 +133,7 @@ describe('a storage that fails, or has something to say', () => {
     expect(client.backoff).toBeWithin(3_000_000, 3_600_001)
   })
 
-  it('has its announcements read, be they words or JSON', async () => {
+  it('has its alerts read, as text or JSON', async () => {
     const person = world.person()
     const { client, deprecations } = clientOf(world, person)
     const records = client.bucket(person.bucket).collection('bookmarks')
@@ -151,7 +151,7 @@ describe('a storage that fails, or has something to say', () => {
     ])
   })
 
-  it.each(kintoVersions)('has its announcements read by %s, too', async (version) => {
+  it.each(kintoVersions)('has its alerts read by %s, too', async (version) => {
     const phone = world.person().device({ version })
     const deprecations: unknown[] = []
     phone.events.on('deprecated', (alert) => deprecations.push(alert))
@@ -171,7 +171,7 @@ describe('a service that asks for a pause', () => {
   })
   afterAll(() => world.stop())
 
-  it.each(kintoVersions)('is left alone by %s, unless told otherwise', async (version) => {
+  it.each(kintoVersions)('is not used by %s, unless configured', async (version) => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     firefox.write('r', 'Title')
@@ -188,7 +188,7 @@ describe('a service that will end', () => {
   let world: World
   afterEach(() => world.stop())
 
-  it('tells clients so with every answer', async () => {
+  it('announces it in every response', async () => {
     const settings = {
       eos: '2099-12-31',
       eos_message: 'Moving house',

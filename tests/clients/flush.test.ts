@@ -58,7 +58,7 @@ describe('flush_safe_etag', () => {
   })
   afterAll(() => world.stop())
 
-  it('dates an empty list of changes with the moment it was asked from', async () => {
+  it('gives an empty list of changes the timestamp of _since', async () => {
     const person = world.person()
     const { before, after } = wipeOne(person)
 

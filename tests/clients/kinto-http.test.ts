@@ -33,7 +33,7 @@ describe('kinto-http: the server', () => {
     expect(await client.fetchHTTPApiVersion()).toMatch(/^1\.\d+$/)
   })
 
-  it('tells who one is: nobody without credentials, and nobody with bad ones', async () => {
+  it('names the user; none without credentials, or with invalid ones', async () => {
     const { headers } = world.person()
 
     expect(await new KintoClient(`${world.url}/v1/`, { headers }).fetchUser()).toHaveProperty('id')
@@ -129,7 +129,7 @@ describe('kinto-http: lists', () => {
     expect(idsOf(some.data)).toEqual(['d', 'c', 'a'])
   })
 
-  it('sees a list end early when it pages on condition and somebody writes', async () => {
+  it('gets an error when a conditional list changes between pages', async () => {
     const { person, records } = someone()
     write(person, 'a', 'b', 'c')
     const etag = (await records().getRecordsTimestamp())!
@@ -140,7 +140,7 @@ describe('kinto-http: lists', () => {
     await expect(first.next()).rejects.toMatchObject({ response: { status: 412 } })
   })
 
-  it('is told that nothing changed', async () => {
+  it('gets 304 if nothing changed', async () => {
     const { person, records } = someone()
     write(person, 'a')
     const etag = (await records().getRecordsTimestamp())!
@@ -229,7 +229,7 @@ describe('kinto-http: records', () => {
     expect(world.sandbox.records(person.user, 'bookmarks')).toEqual([])
   })
 
-  it('is told what it may not do, in words', async () => {
+  it('gets readable errors for what is not allowed', async () => {
     const { records } = someone()
     const forbidden = [
       () => records('history').createRecord({ id: 'r', payload: 'x' }),

@@ -70,7 +70,7 @@ describe.each(kintoVersions)('%s', (version) => {
     expect(await phone.pending()).toEqual([])
   })
 
-  it('goes on changing a record that it has published itself', async () => {
+  it('can change a record again that it has published', async () => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     await phone.create('r', 'First')

@@ -280,8 +280,8 @@ describe('records', () => {
       problems.push(...records.filter(({ clear }) => clear === null).map(({ problem }) => problem))
     }
     const [plain, other] = [
-      'It is not encrypted the way Firefox does it',
-      'It was encrypted with another key, or changed since',
+      'It is not encrypted like Firefox does it',
+      'It was encrypted with another key, or tampered with',
     ]
     expect(problems.toSorted()).toEqual([plain, other, other, other])
   })
@@ -405,7 +405,7 @@ describe('add_bookmark', () => {
     expect(clear.get(byTitle.id)).toMatchObject({ title: url, bmkUri: url, tags: ['tag'] })
   })
 
-  itWithPython(`refuses the addresses that JavaScript refuses, and writes nothing then${why}`, async () => {
+  itWithPython(`rejects the addresses that JavaScript rejects, and writes nothing then${why}`, async () => {
     const { user, file } = await someone()
     const odd = [
       'example.org',
@@ -504,26 +504,29 @@ describe('add_bookmark', () => {
     expect(added.folder).toBe('menu')
   })
 
-  itWithPython(`says that a lost answer may have been written, and does not repeat it${why}`, async () => {
-    const { file } = await someone()
-    const faults: Fault[] = [
-      { kind: 'reset-before' },
-      { kind: 'reset-after' },
-      { kind: 'reset-mid-body', afterBytes: 10 },
-    ]
+  itWithPython(
+    `says that a write without a response may have been applied, and does not retry it${why}`,
+    async () => {
+      const { file } = await someone()
+      const faults: Fault[] = [
+        { kind: 'reset-before' },
+        { kind: 'reset-after' },
+        { kind: 'reset-mid-body', afterBytes: 10 },
+      ]
 
-    for (const fault of faults) {
-      const asked = planFor('/batch', fault)
-      const outcome = await add(file, { url: 'https://a.example/', folder: 'menu' })
+      for (const fault of faults) {
+        const asked = planFor('/batch', fault)
+        const outcome = await add(file, { url: 'https://a.example/', folder: 'menu' })
 
-      expect(outcome.error).toBe(
-        'No answer came: this may have been written, or not. Look before you repeat it.',
-      )
-      expect(asked()).toBe(1)
-    }
-  })
+        expect(outcome.error).toBe(
+          'No response: the write may have been applied. Check before you repeat it.',
+        )
+        expect(asked()).toBe(1)
+      }
+    },
+  )
 
-  itWithPython(`knows that it was carried out before it was repeated${why}`, async () => {
+  itWithPython(`knows that it was applied before it was repeated${why}`, async () => {
     const { user, file } = await someone()
     const pause = { status: 503, headers: { 'Retry-After': '5' } }
     const asked = planFor('/batch', { kind: 'status-after', ...pause })
@@ -534,7 +537,7 @@ describe('add_bookmark', () => {
     expect([asked(), bridge.sandbox.records(user, 'bookmarks').length]).toEqual([2, 2])
   })
 
-  itWithPython(`tells when somebody has changed the folder, or writes are not enabled${why}`, async () => {
+  itWithPython(`says when the folder was changed meanwhile, or writes are not enabled${why}`, async () => {
     const { user, file, write } = await someone()
     proxy.plan(async ({ path }) => {
       if (path.endsWith('/batch')) await write({ id: 'menu', type: 'folder', children: ['other'] })
@@ -575,7 +578,7 @@ describe('pauses', () => {
     expect(asked()).toBe(4)
   })
 
-  itWithPython(`that are longer are told${why}`, async () => {
+  itWithPython(`that are longer are reported${why}`, async () => {
     const { file } = await someone()
     const asked = planFor('/crypto/records/keys', pause('61'))
 
@@ -596,7 +599,7 @@ describe('pauses', () => {
 })
 
 describe('answers that are none', () => {
-  itWithPython(`are told from one another${why}`, async () => {
+  itWithPython(`are distinguished${why}`, async () => {
     const { file } = await someone()
     const errorWith = async (fault: Fault) => {
       planFor('/bookmarks/records', fault)
@@ -617,13 +620,13 @@ describe('answers that are none', () => {
 
     expect([html, other, moved, missing, cut]).toEqual([
       'The bridge answers no JSON: is this its address?',
-      'The bridge answers something else than a list: is this its address?',
+      'The bridge returned something else than a list: is this its address?',
       'The bridge answers no JSON: is this its address?',
       'The bridge answers 404 and no JSON: is this its address?',
-      'The answer broke off: the storage failed, or the connection.',
+      'The response was cut off: the storage or the connection failed.',
     ])
-    expect(lost).toBe(`The bridge does not answer at ${proxy.url}. Is it still running?`)
-    expect(outcome.error).toBe('The bridge does not answer at http://127.0.0.1:1. Is it still running?')
+    expect(lost).toBe(`No response from the bridge at ${proxy.url}. Is it running?`)
+    expect(outcome.error).toBe('No response from the bridge at http://127.0.0.1:1. Is it running?')
   })
 })
 
@@ -689,7 +692,7 @@ describe('an account', () => {
     expect([outcome, renewals() - before]).toEqual([true, 1])
   })
 
-  itWithPython(`is told to be refused after one new token, in the bridge's words${why}`, async () => {
+  itWithPython(`is reported as rejected after one new token, with the bridge's message${why}`, async () => {
     const { file } = expired()
     const refusal: Fault = { kind: 'status', status: 401, body: '{"message":"No \\ud83d","errno":104}' }
     const asked = planFor('/crypto/records/keys', refusal, refusal, refusal)
@@ -700,7 +703,7 @@ describe('an account', () => {
     expect(asked()).toBe(2)
   })
 
-  itWithPython(`that was signed out or meets a bot check is told what to do${why}`, async () => {
+  itWithPython(`that was signed out or meets a bot check gets advice${why}`, async () => {
     await using guarded = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -731,11 +734,11 @@ describe('an account', () => {
       field: 'token',
     })
     expect(check.outcome.error).toBe(
-      `${failure}: the account server accepts only browsers from here (406). Try again later or from another network, or ${recipe}`,
+      `${failure}: the account server requires a check that only browsers pass (406). Try again later or from another network, or ${recipe}`,
     )
-    expect(moved.outcome.error).toBe(`${failure}: the account server answers 307`)
-    expect(odd.outcome.error).toBe(`${failure}: the account server answers 200`)
-    expect(silent.outcome.error).toBe(`${failure}: nobody answers at 127.0.0.1:1`)
+    expect(moved.outcome.error).toBe(`${failure}: the account server returned 307`)
+    expect(odd.outcome.error).toBe(`${failure}: the account server returned 200`)
+    expect(silent.outcome.error).toBe(`${failure}: no response from 127.0.0.1:1`)
     expect(without.outcome).toMatchObject({ field: 'token', status: 401 })
     expect(readFileSync(strange.file, 'utf8')).toBe(before)
   })
@@ -779,7 +782,7 @@ describe('an account', () => {
     expect(none.outcome.error).toBe(`There is no account file "${missing}": run "sync-bridge connect"`)
   })
 
-  itWithPython(`is read, cleaned and refused as in JavaScript${why}`, async () => {
+  itWithPython(`is read, cleaned and rejected as in JavaScript${why}`, async () => {
     const { KEY_ID, BUCKET, SYNC_KEY } = accountOf(bridge.user)
     const rest = `BRIDGE_URL=${bridge.url}\nKEY_ID=${KEY_ID}\n`
     const base64 = Buffer.from(SYNC_KEY, 'hex').toString('base64url')
@@ -809,7 +812,7 @@ describe('an account', () => {
     expect(outcome.filter(Array.isArray)).toHaveLength(6)
   })
 
-  itWithPython(`whose key is another one, is missing, or has nothing to open is told so${why}`, async () => {
+  itWithPython(`whose key is wrong or missing, or that has no keys, gets a message${why}`, async () => {
     const empty = bridge.sandbox.addUser('nobody yet')
     proxy.plan(() => null)
 
@@ -819,13 +822,13 @@ describe('an account', () => {
 
     expect([other.outcome, without.outcome, none.outcome]).toEqual([
       {
-        error: 'This sync key does not open the account: it belongs to another one, or is an old one.',
+        error: 'This sync key does not decrypt the account: it is an old one, or that of another account.',
         field: 'sync_key',
         status: null,
       },
       { error: 'The sync key is missing: nothing can be decrypted.', field: 'sync_key', status: null },
       {
-        error: 'This account has no keys in its storage: has a Firefox of it synced yet?',
+        error: 'This account has no keys yet: has any Firefox synced to it?',
         field: null,
         status: 404,
       },
@@ -882,7 +885,7 @@ describe('changes', () => {
         ['first', { id: 'first', title: 'first' }, null],
         ['second', { id: 'second', title: 'second' }, null],
         ['old', { id: 'old', deleted: true }, null],
-        ['plain', null, 'It is not encrypted the way Firefox does it'],
+        ['plain', null, 'It is not encrypted like Firefox does it'],
         ['by new keys', { id: 'by new keys' }, null],
       ])
       expect(failures).toEqual(['The storage failed'])

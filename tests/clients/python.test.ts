@@ -143,7 +143,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
       expect(await play('retry', person)).toEqual({ ids: ['a'], waited: true })
     })
 
-    itWithPython(`obeys the pause of Backoff${why}`, async () => {
+    itWithPython(`honours the pause of Backoff${why}`, async () => {
       const person = someone('a')
       world.storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '3600' } }))
 

@@ -86,7 +86,7 @@ describe('backup', () => {
     expect(statSync(join(folder, name!, 'forms.jsonl')).mode & 0o777).toBe(0o600)
   })
 
-  it('keeps as many as it is told', async () => {
+  it('keeps as many as --keep says', async () => {
     const { user, folder } = someone('keeper')
     const command = ['backup', folder, '--keep', '2']
 
@@ -110,7 +110,7 @@ describe('backup', () => {
     expect(backupsIn(folder).slice(-2)).toEqual([stored(user), stored(user)])
   })
 
-  it('says what is missing when most of a collection is gone, and removes no old backup then', async () => {
+  it('reports when most of a collection is gone, and then removes no old backup', async () => {
     const { user, folder } = someone('loser')
     await run(user, ['backup', folder])
     sandbox.remove(user, 'passwords')
@@ -133,7 +133,7 @@ describe('backup', () => {
     expect(readdirSync(folder)).toHaveLength(3)
   })
 
-  it('compares with one that lacks something only after somebody has accepted it', async () => {
+  it('compares with an incomplete one only after the user has accepted it', async () => {
     const { user, folder } = someone('accepter')
     await run(user, ['backup', folder])
     const [whole] = readdirSync(folder)
@@ -168,14 +168,14 @@ describe('backup', () => {
     const elsewhere = await run(user, ['backup', folder], { SYNC_KEY: '00'.repeat(64) })
 
     const finding = 'bookmarks: 1 of 21 cannot be decrypted: foreignrecor\n'
-    const otherKey = 'Cannot decrypt "keys": it was encrypted with another key, or changed since\n'
+    const otherKey = 'Cannot decrypt "keys": it was encrypted with another key, or tampered with\n'
     expect([found, known, elsewhere].map(codeOf)).toEqual([3, 0, 3])
     expect(found.said).toEndWith(finding)
     expect(elsewhere.said).toEndWith(otherKey)
     expect(known.said).toContain(finding)
   })
 
-  it('goes on without a collection that cannot be read, and without what Firefox says of its collections', async () => {
+  it('skips a collection that cannot be read, and works without meta/global', async () => {
     const { user, folder } = someone('partly')
     await run(user, ['backup', folder])
     sandbox.write(user, 'meta', [{ id: 'global', payload: '' }])
@@ -206,7 +206,7 @@ describe('backup', () => {
 
     const { said, code } = await run(user, ['backup', folder], { BRIDGE_URL: 'http://127.0.0.1:1' })
 
-    const silence = 'The bridge does not answer at http://127.0.0.1:1. Is it still running?'
+    const silence = 'No response from the bridge at http://127.0.0.1:1. Is it running?'
     expect([said, code]).toEqual([`sync-bridge: ${silence}\n`, 1])
     expect(readdirSync(folder)).toEqual([])
   })
@@ -227,7 +227,7 @@ describe('backup', () => {
     expect(backupsIn(folder)[1]).toEqual(stored(user))
   })
 
-  it('says which backup cannot be read, and goes on with the one before once that is removed', async () => {
+  it('says which backup cannot be read, and uses the previous one once it is removed', async () => {
     const { user, folder } = someone('damaged')
     for (const _ of [1, 2]) await run(user, ['backup', folder])
     const last = join(folder, readdirSync(folder).toSorted()[1]!)
@@ -281,7 +281,7 @@ describe('backup', () => {
 })
 
 describe('restore', () => {
-  it('puts back what is missing, after a dry run, and overwrites only when told to', async () => {
+  it('restores what is missing, after a dry run, and overwrites only with --overwrite', async () => {
     const { user, folder } = someone('restored')
     await run(user, ['backup', folder])
     const [gone, changed] = sandbox.records(user, 'passwords')
@@ -302,7 +302,7 @@ describe('restore', () => {
     expect(dry.said.split('\n')).toEqual([
       `From ${join(folder, readdirSync(folder)[0]!)}`,
       'passwords: 1 to write, 1 different in the storage',
-      'Nothing was written. Use --write to write.',
+      'Nothing was written. Add --write to write this.',
       '',
     ])
     expect(dry.output).toBe('passwords  missing    https://library.example.org sämple@example.org\n')
@@ -318,7 +318,7 @@ describe('restore', () => {
     expect(refused.code).toBe(1)
   })
 
-  it('puts back what was deleted since, which only the key tells from other changes', async () => {
+  it('restores what was deleted since, which only decryption reveals', async () => {
     const { user, folder } = someone('deleter')
     await run(user, ['backup', folder])
     const [gone, changed] = sandbox.records(user, 'passwords')
@@ -335,7 +335,7 @@ describe('restore', () => {
     expect([now.get(gone!.id), now.get(changed!.id)]).toEqual([gone!.payload, foreign])
   })
 
-  it('puts back an older backup by its name, in as many batches as it takes', async () => {
+  it('restores an older backup by its name, in as many batches as needed', async () => {
     const { user, folder } = someone('older')
     const made = Array.from({ length: 60 }, (_, index) => ({ id: `made/${index}+`, payload: foreign }))
     sandbox.write(user, 'forms', made)
@@ -357,7 +357,7 @@ describe('restore', () => {
     expect(restored).toHaveLength(60)
   })
 
-  it('goes on where writes are not allowed, and says so', async () => {
+  it('continues where writes are not enabled, and says so', async () => {
     const { user, folder } = someone('refused')
     await run(user, ['backup', folder])
     sandbox.remove(user, 'prefs')
@@ -366,11 +366,11 @@ describe('restore', () => {
     const { said, code } = await run(user, ['restore', folder, 'forms', 'prefs', '--write'])
 
     expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 skipped')
-    expect(said).toEndWith('  1 rejected: this bridge does not allow writes to this collection\n')
+    expect(said).toEndWith('  1 rejected: this bridge has not enabled writes to this collection\n')
     expect(code).toBe(3)
   })
 
-  it('tells what it has written when it cannot go on', async () => {
+  it('reports what was written when it fails midway', async () => {
     const { user, folder } = someone('stopped')
     const made = Array.from({ length: 60 }, (_, index) => ({ id: `made${index}`, payload: foreign }))
     sandbox.write(user, 'forms', made)
@@ -384,13 +384,13 @@ describe('restore', () => {
     const stopped = await run(user, command, { BRIDGE_URL: proxy.url })
     const again = await run(user, command)
 
-    const unknown = 'No answer came: this may have been written, or not. Look before you repeat it.\n'
+    const unknown = 'No response: the write may have been applied. Check before you repeat it.\n'
     expect(stopped.said).toEndWith(`  50 written, 0 skipped: changed meanwhile\nsync-bridge: ${unknown}`)
     expect(stopped.code).toBe(1)
     expect(again.said).toContain('forms: 0 to write, 0 different')
   })
 
-  it('encrypts anew when the account has got new keys, skips what it cannot read, and knows it again', async () => {
+  it('encrypts again for new keys, skips unreadable records, and recognizes them later', async () => {
     const { user: before, folder } = someone('before')
     sandbox.write(before, 'passwords', [{ id: '{foreign}', payload: foreign }])
     await run(before, ['backup', folder])

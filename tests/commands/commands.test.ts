@@ -78,7 +78,7 @@ describe('connect', () => {
 
     expect([output, code]).toEqual(['', 0])
     expect(errors).toContain('Found 4 bookmarks, 3 devices\n')
-    expect(errors).toContain('There is no REFRESH_TOKEN, so the access ends within hours')
+    expect(errors).toContain('There is no REFRESH_TOKEN, so the access expires within hours')
     expect(readFileSync(file, 'utf8')).toContain(`SYNC_KEY=${user.syncKey.toString('hex')}\n`)
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(statSync(join(file, '..')).mode & 0o777).toBe(0o700)
@@ -121,7 +121,7 @@ describe('connect', () => {
     expect([code, existsSync(file)]).toEqual([0, true])
   })
 
-  it('keeps nothing when it is broken off', async () => {
+  it('saves nothing when it is interrupted', async () => {
     const file = join(makeFolder(), 'account.env')
 
     const { code } = await typed(file, '\u0003')
@@ -131,9 +131,9 @@ describe('connect', () => {
 
   it.each([
     ['BEARER_TOKEN', 'BEARER_TOKEN: '],
-    ['KEY_ID', 'KEY_ID: The key id is a number'],
+    ['KEY_ID', 'KEY_ID: The key id must be a number'],
     ['BUCKET', 'BUCKET: This bucket belongs to another account'],
-    ['SYNC_KEY', 'SYNC_KEY: This sync key does not open the account'],
+    ['SYNC_KEY', 'SYNC_KEY: This sync key does not decrypt the account'],
   ])('names %s where it is wrong, and keeps nothing', async (name, problem) => {
     const { user } = someone(`wrong-${name}`)
     const values = valuesOf(sandbox, user)
@@ -224,7 +224,7 @@ describe('an account', () => {
     ]
 
     expect(outcomes.map(({ code }) => code)).toEqual([0, 0, 0, 1])
-    expect(outcomes[3]!.errors).toContain(`${home}/.config/sync-bridge/account.env (there is no such file)`)
+    expect(outcomes[3]!.errors).toContain(`${home}/.config/sync-bridge/account.env (no such file)`)
     expect(outcomes[3]!.errors).toContain('run "sync-bridge connect" first')
   })
 
@@ -290,7 +290,7 @@ describe('ls', () => {
 
     const { output, errors, code } = await runWith(account, ['ls', 'forms'])
 
-    expect(output).toMatch(/^foreign .*\(It was encrypted with another key, or changed since\)$/m)
+    expect(output).toMatch(/^foreign .*\(It was encrypted with another key, or tampered with\)$/m)
     expect([errors, code]).toEqual(['1 of these cannot be decrypted\n', 3])
   })
 
@@ -375,7 +375,7 @@ describe('export', () => {
     expect([unknown.errors, unknown.code]).toEqual(['sync-bridge: There is no folder "Yours"\n', 1])
   })
 
-  it('goes on without what cannot be read, names it, and exits 3', async () => {
+  it('skips what cannot be read, lists it, and exits 3', async () => {
     const { user, account } = someone('incomplete')
     sandbox.write(user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
     const file = join(makeFolder(), 'all.json')
@@ -394,7 +394,7 @@ describe('export', () => {
     [['history', '--folder', 'x'], '--folder only applies to bookmarks'],
     [['history', '--since', 'soon'], '--since "soon" is not a date'],
     [['all'], 'WHAT "all" is unknown'],
-  ])('refuses %j', async (words, problem) => {
+  ])('rejects %j', async (words, problem) => {
     const { errors, code } = await runWith('/nowhere', ['export', ...words])
 
     expect(errors).toStartWith(`sync-bridge: ${problem}`)
@@ -426,7 +426,7 @@ describe('add', () => {
     ['example.org', 'Cannot add "example.org"'],
     ['http://a b/', 'Cannot add "http://a b/"'],
     [`https://example.org/${'x'.repeat(70_000)}`, 'Cannot add an address of 70020 characters'],
-  ])('refuses %p, which Firefox would throw away', async (url, problem) => {
+  ])('rejects %p, which Firefox would throw away', async (url, problem) => {
     const { user, account } = someone(`refused-${problem}`)
     const before = sandbox.records(user, 'bookmarks').length
 
@@ -478,7 +478,7 @@ describe('watch', () => {
     expect([watching.lines.length, code]).toEqual([1, 0])
   })
 
-  it('tells what has happened since a moment, and runs a command with it', async () => {
+  it('prints the changes since a time, and runs a command for each', async () => {
     const { user, account } = someone('since')
     const file = join(makeFolder(), 'lines')
     await write(user, { id: 'deletedthing', deleted: true })

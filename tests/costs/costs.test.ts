@@ -139,7 +139,7 @@ function ratioOf(perByte: number[]): number {
   return most
 }
 
-describe('what strangers choose the size of', () => {
+describe('input whose size a client controls', () => {
   it('costs the same for each byte, and blocks the loop for no longer than twenty times plain text', async () => {
     const tooDear: string[] = []
     for (const kind of kinds) {

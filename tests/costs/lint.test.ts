@@ -14,7 +14,7 @@ describe('the lint for costs', () => {
     ['new RegExp(`x*x*$`)', 'is quadratic'],
     ["const schema = { pattern: '^(\\\\d+)*$' }", 'is exponential'],
     ["const schema = { pattern: '(' }", 'can not be read'],
-  ])('refuses %s', (source, reason) => {
+  ])('rejects %s', (source, reason) => {
     expect(messagesOf(source)).toEqual([expect.stringContaining(reason)])
   })
 
@@ -33,7 +33,7 @@ describe('the lint for costs', () => {
     'function both(a, options) { while (a.length) if (options.ids.includes(a.pop())) return true }',
     'class Both { all(a) { return a.map((id) => this.ids.includes(id)) } }',
     'const both = (a, b) => a.map(({ id }) => { const list = b; return b.includes(id) })',
-  ])('refuses the search in %s', (source) => {
+  ])('rejects the search in %s', (source) => {
     expect(messagesOf(source)).toEqual([expect.stringContaining('is quadratic: make a Set')])
   })
 

@@ -20,7 +20,7 @@ const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
 const outage = new UpstreamError('timeout', 'No answer')
 
 describe('Credentials.obtain', () => {
-  it('tells where they were found, and the token server for which request', async () => {
+  it('reports the source, and passes the request id to the token server', async () => {
     const requestIds: string[] = []
     const exchange = async (_: unknown, requestId: string) => {
       requestIds.push(requestId)
@@ -57,7 +57,7 @@ describe('Credentials.obtain', () => {
     )
   })
 
-  it('goes on when the client that caused the call has gone', async () => {
+  it('continues when the client that caused the call has disconnected', async () => {
     const gate = Promise.withResolvers<void>()
     const { credentials, exchanges, events } = startCredentials({
       exchange: async () => {
@@ -77,7 +77,7 @@ describe('Credentials.obtain', () => {
     expect(events).toEqual(['joined', 'exchange', 'hit-local'])
   })
 
-  it('fails together with those who wait, and asks again for who comes next', async () => {
+  it('fails for all waiting requests, and asks again for the next one', async () => {
     let broken = true
     const { credentials, exchanges } = startCredentials({
       exchange: async () => {
@@ -99,7 +99,7 @@ describe('Credentials.obtain', () => {
 })
 
 describe('a lookup that a defect ends at once', () => {
-  it("stands in nobody's way", async () => {
+  it('delays no request', async () => {
     let isBroken = true
     const { credentials } = startCredentials({
       exchange() {
@@ -209,7 +209,7 @@ describe('credentials in a shared store', () => {
     expect(exchanges).toHaveLength(2)
   })
 
-  it('do not outlive what is sealed in, though the store kept them for ever', async () => {
+  it('expire at the sealed time, even if the store keeps them', async () => {
     const { credentials, exchanges, clock, store, writes, events } = startCredentials({ store: 'memory' })
     await credentials.obtain(someIdentity())
     const { key, value } = writes[0]!
@@ -244,7 +244,7 @@ describe('credentials in a shared store', () => {
     await Promise.allSettled(waiting)
   })
 
-  it('are a miss when they are anything but ours', async () => {
+  it('are a miss if we did not write them', async () => {
     for (const value of ['', '{"hawkId":"x"}', 'v2.', 'v2.AAAA', 'x'.repeat(102_400)]) {
       const { credentials, exchanges, store, writes, events } = startCredentials({ store: 'memory' })
       const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
@@ -270,7 +270,7 @@ describe('credentials in a shared store', () => {
     expect(events).toEqual(['store-error', 'exchange', 'store-error', 'hit-local'])
   })
 
-  it('are written without anybody waiting for it', async () => {
+  it('are written in the background', async () => {
     const { credentials } = startCredentials({ store: 'never-writes' })
 
     expect(await credentials.obtain(someIdentity())).toMatchObject({ hawkId: 'hawk-1' })
@@ -293,7 +293,7 @@ describe('credentials in a shared store', () => {
   })
 })
 
-describe('a refused identity', () => {
+describe('a rejected identity', () => {
   it.each([
     ['the token server is out of order', outage],
     ['its answer is none', new UpstreamError('bad-response', 'No JSON', { status: 401 })],

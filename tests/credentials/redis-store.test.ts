@@ -48,14 +48,14 @@ describe('RedisStore with a server in order', () => {
     },
   )
 
-  it('keeps those waiting who come before it is connected', async () => {
+  it('makes commands wait until it is connected', async () => {
     const { store, seen } = createStore(server.url, patient)
 
     expect(await store.get('never-set')).toBeNull()
     expect(seen).toEqual([])
   })
 
-  it('answers no ping and rejects everything after it was closed, what was under way too', async () => {
+  it('answers no ping and rejects everything after it was closed, including commands in flight', async () => {
     const { store } = await connectStore(server.url, patient)
 
     const underWay = messageOf(store.get('key'))
@@ -81,7 +81,7 @@ describe('RedisStore with a server in order', () => {
   })
 })
 
-describe('RedisStore with a server that lets nobody in', () => {
+describe('RedisStore with a server that rejects every login', () => {
   it('rejects at once, never shows the password, and comes in when the password is right', async () => {
     await using locked = await startRedisServer({ args: ['--requirepass', 'right'], login: ':right@' })
     const { store, seen } = createStore(locked.url.replace('right', 'hunter2'))
@@ -95,7 +95,7 @@ describe('RedisStore with a server that lets nobody in', () => {
     await eventually('it is let in', () => store.ping())
   })
 
-  it('comes in as soon as there is room for one more connection', async () => {
+  it('connects as soon as there is room for one more connection', async () => {
     await using full = await startRedisServer({ args: ['--maxclients', '1'] })
     const holder = await connectStore(full.url)
     const { store, seen } = createStore(full.url)
@@ -108,8 +108,8 @@ describe('RedisStore with a server that lets nobody in', () => {
   })
 })
 
-describe('RedisStore with a server that is away', () => {
-  it('starts without it, lets nobody wait, and finds it when it comes', async () => {
+describe('RedisStore with a server that is down', () => {
+  it('starts without it, without delays, and connects when it comes up', async () => {
     await using absent = createRedisServer()
     const { store, seen } = createStore(absent.url)
     const load = keepObtaining(store)
@@ -124,7 +124,7 @@ describe('RedisStore with a server that is away', () => {
     expect(seen[0]).toBe('unreachable ECONNREFUSED')
   })
 
-  it('is told of a crash by the connection, and uses it again after its return, though nobody asks', async () => {
+  it('notices a crash, and reconnects without a request', async () => {
     await using crashing = await startRedisServer()
     const { store, seen } = await connectStore(crashing.url, patient)
 
@@ -172,7 +172,7 @@ describe('RedisStore with a server that hangs', () => {
   afterEach(() => hanging.cont())
   afterAll(() => hanging.close())
 
-  it('gives up one command, then lets nobody wait, and uses it again after its waking', async () => {
+  it('times out one command, then rejects at once, and uses the server again when it recovers', async () => {
     const { store, seen } = await connectStore(hanging.url, hasty)
     hanging.stop()
 
@@ -194,7 +194,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(whileHanging.filter((trouble) => trouble.startsWith('timeout'))).toHaveLength(1)
   })
 
-  it('goes on with the answer of one that only hesitated', async () => {
+  it('uses the response of one that was only slow', async () => {
     const { store, seen } = await connectStore(hanging.url, hasty)
     hanging.stop()
 
@@ -206,7 +206,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(seen).toEqual(['timeout null'])
   })
 
-  it('lets nothing pile up: of a thousand commands none is left', async () => {
+  it('leaves none of a thousand commands pending', async () => {
     const { store } = await connectStore(hanging.url)
     hanging.stop()
 
@@ -219,7 +219,7 @@ describe('RedisStore with a server that hangs', () => {
     await eventually('it is in use', () => store.ping())
   })
 
-  it('notices while nobody asks', async () => {
+  it('notices without a request', async () => {
     const { store, seen } = await connectStore(hanging.url, patient)
     hanging.stop()
 
@@ -245,7 +245,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(seen).toEqual(['timeout null'])
   })
 
-  it('lets nobody wait for long at the start when it does not even greet, and then nobody at all', async () => {
+  it('delays only the first commands, and briefly, when it accepts connections and never responds', async () => {
     hanging.stop()
     const { store, seen } = createStore(hanging.url)
 
@@ -261,7 +261,7 @@ describe('RedisStore with a server that hangs', () => {
 })
 
 describe('RedisStore with a server that is slow', () => {
-  it('lets everybody obtain what they need, and uses it when it has become faster', async () => {
+  it('delays no request, and uses it once it is faster', async () => {
     using slow = stores.startRelay(server.url)
     const { store, seen } = await connectStore(slow.url)
     const load = keepObtaining(store)
@@ -276,7 +276,7 @@ describe('RedisStore with a server that is slow', () => {
   })
 })
 
-describe('RedisStore with a server that refuses commands', () => {
+describe('RedisStore with a server that rejects commands', () => {
   it('rejects writes to a full server and goes on reading', async () => {
     const { store, seen } = await connectStore(server.url, patient)
     await store.set('key', 'value', 60_000)
@@ -292,7 +292,7 @@ describe('RedisStore with a server that refuses commands', () => {
     await load.stop()
   })
 
-  it('goes on reading from a replica, and uses the master when the address leads there', async () => {
+  it('keeps reading from a replica, and uses the master when the address leads there', async () => {
     await using master = await startRedisServer()
     using address = stores.startRelay(server.url)
     const { store } = await connectStore(address.url, patient)

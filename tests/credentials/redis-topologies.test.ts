@@ -57,7 +57,7 @@ describe('RedisStore with TLS', () => {
     await eventually('it is in use', () => isInUse(store))
   })
 
-  it('lets nobody else in the place of the server', async () => {
+  it('accepts no other server in its place', async () => {
     using strangers = temporaryFolder()
     const others = await makeCertificates(strangers.path)
     using named = temporaryFolder()
@@ -174,7 +174,7 @@ describe('RedisStore with Sentinel', () => {
     expect(seen[0]).toBe('unreachable NOMASTER')
   })
 
-  it('moves to the new master when the old one dies or hangs, and nobody notices', async () => {
+  it('moves to the new master when the old one dies or hangs, without errors', async () => {
     const { master, replica } = watched
     const store = await connectStore(watched.url, usual)
 
@@ -287,7 +287,7 @@ describe('RedisStore with a cluster', () => {
     expect(lost.length).toBeWithin(1, keys.length)
   })
 
-  it('uses the rest while a member is away from the start, and that one when it is back', async () => {
+  it('uses the rest while a member is down from the start, and that one when it is back', async () => {
     const keys = Array.from({ length: 12 }, (_, number) => `key ${number}`)
     const belong = await Promise.all(keys.map((key) => isInSlotsOf(cluster, 2, `test:${key}`)))
     await cluster.nodes[2]!.kill()
@@ -302,7 +302,7 @@ describe('RedisStore with a cluster', () => {
     expect(lost.length).toBeWithin(1, keys.length)
   })
 
-  it('uses the replica when its master dies or hangs, and nobody notices', async () => {
+  it('uses the replica when its master dies or hangs, without errors', async () => {
     const [first, second] = [cluster.nodes[0]!, cluster.nodes[3]!]
     const store = await connectStore(cluster.url, usual)
 

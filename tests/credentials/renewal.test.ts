@@ -8,7 +8,7 @@ const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
 const outage = new UpstreamError('timeout', 'No answer')
 
 describe('Credentials.renew', () => {
-  it('forgets what was refused and asks again', async () => {
+  it('forgets what was rejected and asks again', async () => {
     const { credentials, exchanges } = startCredentials({ store: 'memory' })
     const refused = await credentials.obtain(someIdentity())
 
@@ -22,7 +22,7 @@ describe('Credentials.renew', () => {
     expect(exchanges).toHaveLength(2)
   })
 
-  it('forgets it in the store too, whatever comes of the exchange, under both secrets', async () => {
+  it('deletes them in the store too, whatever the exchange returns, under both secrets', async () => {
     const before = startCredentials({ store: 'memory', secret: otherSecret })
     await before.credentials.obtain(someIdentity())
     const { credentials, turns, writes } = startCredentials({
@@ -41,7 +41,7 @@ describe('Credentials.renew', () => {
     for (const key of keys) expect(await before.store!.get(key)).toBeNull()
   })
 
-  it('asks once for all who were refused at the same time, and for those who ask meanwhile', async () => {
+  it('asks once for all that were rejected at the same time, and for later requests meanwhile', async () => {
     const { credentials, exchanges } = startCredentials({ store: 'memory' })
     const refused = await credentials.obtain(someIdentity())
 
@@ -54,7 +54,7 @@ describe('Credentials.renew', () => {
     expect(new Set(all.map(({ hawkId }) => hawkId))).toEqual(new Set(['hawk-2']))
   })
 
-  it('asks once also when the token server gives out the same credentials again', async () => {
+  it('asks once even if the token server returns the same credentials again', async () => {
     const { credentials, exchanges } = startCredentials({ exchange: async () => someCredentials() })
     const refused = await credentials.obtain(someIdentity())
 
@@ -75,7 +75,7 @@ describe('Credentials.renew', () => {
     expect(one.exchanges).toHaveLength(1)
   })
 
-  it('is not content with a lookup under way that finds what was refused', async () => {
+  it('does not accept the rejected credentials from a lookup in flight', async () => {
     const one = startCredentials({ store: 'memory', name: 'one' })
     const refused = await one.credentials.obtain(someIdentity())
     const other = startCredentials({ store: one.store!, name: 'other' })
@@ -90,7 +90,7 @@ describe('Credentials.renew', () => {
     expect(other.exchanges).toHaveLength(1)
   })
 
-  it('is content with newer ones that are just being fetched, though they are not worth remembering', async () => {
+  it('uses newer ones that are being fetched, even if they expire too soon to be cached', async () => {
     const { credentials, exchanges } = startCredentials({
       exchange: async () => someCredentials({ expiresAtMs: nowMs + 10_000 }),
     })
@@ -130,7 +130,7 @@ describe('Credentials.renew', () => {
     expect(exchanges).toHaveLength(exchangesInAll)
   })
 
-  it('asks when a store that fails at everything can tell nothing', async () => {
+  it('asks the token server when the store fails at everything', async () => {
     const { credentials } = startCredentials({ store: 'broken' })
     const refused = await credentials.obtain(someIdentity())
 

@@ -76,7 +76,7 @@ describe('Seal', () => {
     )
   })
 
-  it('refuses a value over 8 KiB, though it sealed it itself', () => {
+  it('rejects a value over 8 KiB, though it sealed it itself', () => {
     const long = { ...contents, credentials: someCredentials({ hawkId: 'x'.repeat(6100) }) }
     const longest = { ...contents, credentials: someCredentials({ hawkId: 'x'.repeat(5800) }) }
     const [tooLong, notTooLong] = [seal.seal(someIdentity(), long), seal.seal(someIdentity(), longest)]

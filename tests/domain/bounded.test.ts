@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test'
 import { RecentMap } from '../../src/domain/bounded.ts'
 
 describe('RecentMap', () => {
-  it('drops what was not asked for the longest time when there is one too many', () => {
+  it('evicts the entry unused for longest', () => {
     const map = new RecentMap<string, number>(2)
     map.set('a', 1)
     map.set('b', 2)
@@ -15,7 +15,7 @@ describe('RecentMap', () => {
     expect(map.values()).toHaveLength(2)
   })
 
-  it('spares what was used once, and drops the oldest when all were used', () => {
+  it('keeps what was used once, and evicts the oldest if all were used', () => {
     const map = new RecentMap<string, number>(2)
     map.set('a', 1)
     map.set('b', 2)

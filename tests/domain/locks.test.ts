@@ -36,7 +36,7 @@ describe('Locks', () => {
     expect(locks.size).toBe(0)
   })
 
-  it('gives back what the task gives, and lets the next one in when it throws', async () => {
+  it("returns the task's result, and lets the next one in when it throws", async () => {
     const locks = new Locks()
 
     const failing = locks.hold(['a'], 1000, () => Promise.reject(new Error('failed')))
@@ -46,7 +46,7 @@ describe('Locks', () => {
     expect(await next).toBe('next')
   })
 
-  it('rejects whoever has waited too long, and lets the next one in only after the first', async () => {
+  it('rejects a waiter that timed out, and lets the next one in only after the first', async () => {
     const locks = new Locks()
     const first = holder(locks, ['a'])
     await first.entered

@@ -24,7 +24,7 @@ describe('isRecordId', () => {
     expect(isRecordId(id)).toBe(true)
   })
 
-  it.each(['', '.', '..', '~'.repeat(65), 'a\n', 'a\u0000', 'é', '\u007f'])('refuses %p', (id) => {
+  it.each(['', '.', '..', '~'.repeat(65), 'a\n', 'a\u0000', 'é', '\u007f'])('rejects %p', (id) => {
     expect(isRecordId(id)).toBe(false)
   })
 })

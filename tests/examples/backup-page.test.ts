@@ -85,7 +85,7 @@ describe('docs/backup.md', () => {
     expect(lost.output).toContain('nowhere')
   })
 
-  it('has a drill that ends with everything in a sandbox', async () => {
+  it('has a practice restore that ends with everything in a sandbox', async () => {
     const command = take(page, 'sandbox --empty').trim().split(' ').slice(1)
     await using sandbox = start([...command, '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)

@@ -187,7 +187,7 @@ describe.skipIf(withoutCurl)('docs/connect.md', () => {
     expect([before, output, code, after]).toEqual([200, '{}', 0, 401])
   })
 
-  it('tells the bucket out of a key id, and the sync key out of a master key', async () => {
+  it('derives the bucket from a key id, and the sync key from a master key', async () => {
     const masterKey = Buffer.from(Array.from({ length: 32 }, (_, index) => 7 * index + 250))
     const clientState = clientStateOf(masterKey)
     expect(clientState).toBe(createHash('sha256').update(masterKey).digest('hex').slice(0, 32))
@@ -213,7 +213,7 @@ describe('the documents', () => {
 })
 
 describe('first_steps.py', () => {
-  it.skipIf(!Bun.which('python3'))('tells how to install the package where it is missing', async () => {
+  it.skipIf(!Bun.which('python3'))('says how to install a missing package', async () => {
     const { errors, code } = await paste('exec python3 -S docs/examples/python/first_steps.py tabs')
 
     expect(code).toBe(1)

@@ -263,7 +263,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     })
   })
 
-  it('tells of a device that is new, once', async () => {
+  it('reports a new device once', async () => {
     save('device', take(page, 'notify-send'))
     const [note, watch] = take(page, 'watch clients').trimEnd().split('\n')
     await write('clients', { id: 'olddevice', name: 'Old' })

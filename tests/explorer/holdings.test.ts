@@ -50,7 +50,7 @@ describe('Holdings', () => {
     const trouble = await reading.catch((error: ClientError) => error.field)
     const after = Object.fromEntries(holdings.incomplete())
 
-    const [still, stopped] = ['It was still being read.', 'The reading stopped before its end.']
+    const [still, stopped] = ['It was still being read.', 'Reading was stopped.']
     expect(before).toMatchObject({ history: still, passwords: still })
     expect(trouble).toBe('token')
     expect(after).toEqual({ forms: 'The storage does not answer.', history: stopped, passwords: stopped })

@@ -41,7 +41,7 @@ describe('Search', () => {
     expect(new Search().matching(empty, ['phone'])).toEqual([])
   })
 
-  it('looks only among what it has found before, while somebody types on', () => {
+  it('searches only the previous results while the query gets longer', () => {
     const items = titled('rye', 'bread', 'rye bread', 'sourdough')
     const groups = group(items)
     const search = new Search()

@@ -83,14 +83,14 @@ describe('a batch over a storage that fails at its k-th call', () => {
     300_000,
   )
 
-  it('is whole or has left no trace: every kind of hanging, once', async () => {
+  it('is complete or has no effect: every kind of hang, once', async () => {
     const { findings, runs } = await prove(impatient, trialsOf(few, hangs, 'once'), patient)
 
     expect(findings).toEqual([])
     expect(runs).toBeGreaterThan(40)
   }, 300_000)
 
-  it('is whole, has left no trace or has said so: every kind of hanging, from then on', async () => {
+  it('is complete, has no effect, or is reported: every kind of hang, from then on', async () => {
     const { findings, runs, mostInARow } = await prove(hasty, trialsOf(few, hangs, 'from then on'), patient)
 
     expect(findings).toEqual([])

@@ -103,7 +103,9 @@ describe('a short list of a storage that fails', () => {
     ...withinAShortBody,
     ['a list with a record less', rewritten(withoutLastLine), ...perhapsAgain],
     ['a list that ends in a record', rewritten(halved), ...perhapsAgain],
-  ])('is whole or refused: %s', (_, fault, once, always) => prove({ fault, once, always }, 'tabs', shortList))
+  ])('is whole or rejected: %s', (_, fault, once, always) =>
+    prove({ fault, once, always }, 'tabs', shortList),
+  )
 })
 
 describe('a long list of a storage that fails', () => {
@@ -115,7 +117,7 @@ describe('a long list of a storage that fails', () => {
     ['a late end', late('truncate'), ...cut],
     ['a list with a record less', rewritten(withoutLastLine), ...cut],
     ['a list that ends in a record', rewritten(halved), ...cut],
-  ])('is whole, refused or cut: %s', (_, fault, once, always) =>
+  ])('is whole, rejected or cut: %s', (_, fault, once, always) =>
     prove({ fault, once, always }, 'history', longList),
   )
 
@@ -166,11 +168,11 @@ describe('a record of a storage that fails', () => {
     ['half a record', rewritten(halved), ...atOnce],
     ['another record', rewritten(() => '{"id":"x","modified":1.00,"payload":"x"}'), ...atOnce],
     ['a list', rewritten((text) => `[${text}]`), ...atOnce],
-  ])('is whole or refused: %s', (_, fault, once, always) => prove({ fault, once, always }, 'a record', 1))
+  ])('is whole or rejected: %s', (_, fault, once, always) => prove({ fault, once, always }, 'a record', 1))
 })
 
-describe('a list of several pages of a slow storage', () => {
-  it('goes on when more time has passed than a request has before it is answered', async () => {
+describe('a list of several pages from a slow storage', () => {
+  it('continues when more time has passed than a request has', async () => {
     const { bridge, user } = await newReader(brief)
     const isAsked = Promise.withResolvers<void>()
     const hasPassed = Promise.withResolvers<null>()
@@ -259,7 +261,7 @@ function halved(text: string): string {
   return text.slice(0, text.length / 2)
 }
 
-describe('a request of a user who is not known yet', () => {
+describe('a request of an unknown user', () => {
   it('waits for the token server no longer than it may take itself', async () => {
     const user = brief.sandbox.addUser('somebody new')
     brief.tokenProxy.plan(() => ({ kind: 'hang' }))

@@ -36,7 +36,7 @@ async function batch(user: SandboxUser, requests: SubRequest[]): Promise<number>
 }
 
 describe('a batch of a write and of reads, while other batches hold the memory for answers', () => {
-  it('is refused before anything is written, or carried out', async () => {
+  it('is rejected before anything is written, or applied', async () => {
     const held = Promise.withResolvers<null>()
     const holders = await Promise.all(Array.from({ length: 7 }, (_, each) => newUser(`holder ${each}`)))
     let waiting = 0

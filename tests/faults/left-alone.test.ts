@@ -76,7 +76,7 @@ function logged(): { level: string; event: string; target: string; host: string 
 }
 
 describe('a token server that hangs', () => {
-  it('is waited for by three; whoever waited is refused without a call, and known users are served', async () => {
+  it('is waited for by three; later requests are rejected without a call, and known users are served', async () => {
     const known = await acquaintance()
     hang()
     const waiting = [newcomer(), newcomer(), newcomer()]
@@ -95,7 +95,7 @@ describe('a token server that hangs', () => {
     expect((await write(known)).status).toBe(200)
   })
 
-  it('is asked by a heartbeat nevertheless, which tells what is so', async () => {
+  it('is still called by a heartbeat, which reports its state', async () => {
     hang()
     await Promise.all(Array.from({ length: 3 }, () => read(newcomer())))
 
@@ -103,7 +103,7 @@ describe('a token server that hangs', () => {
     expect(callsOfTheTokenServer()).toEqual({ exchanges: 3, heartbeats: 1 })
   })
 
-  it('is called again as soon as one call of somebody else succeeds', async () => {
+  it('is called again as soon as a call of another user succeeds', async () => {
     hang()
     const waiting = [newcomer(), newcomer(), newcomer()]
     await Promise.all(waiting.map(read))
@@ -148,7 +148,7 @@ describe('a token server that hangs', () => {
 })
 
 describe('a token server that asks for a pause', () => {
-  it('is left alone once it has asked ten identities in a row, while known users are served', async () => {
+  it('gets no calls once it has asked ten identities in a row to wait, while known users are served', async () => {
     const known = await acquaintance()
     bridge.tokenProxy.plan(() => ({ kind: 'status', status: 503, headers: { 'Retry-After': '120' } }))
     const before = callsOfTheTokenServer()

@@ -58,7 +58,7 @@ describe('a write that the storage answers with 5xx', () => {
     expect(again.body.responses.map((each: { status: number }) => each.status)).toEqual([200, 200, 200])
   })
 
-  it('is so for a payload that its database can not hold, and beside it for all of the batch', async () => {
+  it("is so for a payload that its database can't store, and for the whole batch", async () => {
     await newUser()
     const { method, path, body } = put('/collections/tabs/records/a', unstorable)
     const requests = [
@@ -82,12 +82,12 @@ describe('a write that the storage answers with 5xx', () => {
   })
 })
 
-describe('a record that the storage refuses', () => {
+describe('a record that the storage rejects', () => {
   it.each([
     ['crypto', 'tabs'],
     ['tabs', 'crypto'],
     ['crypto', 'crypto'],
-  ])('is refused alone where the storage refuses the upload with 400: %s and %s', async (first, second) => {
+  ])('is rejected alone where the storage rejects the upload with 400: %s and %s', async (first, second) => {
     await newUser()
     // Never encrypted, which the storage notices in this collection.
     const zeroes = JSON.stringify({ ciphertext: 'x', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: 'y' })

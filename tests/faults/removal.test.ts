@@ -46,7 +46,7 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
   })
 
   if (mode === 'spanner') return
-  it('removes nothing of others when it is repeated, because nobody knows whether it was carried out', async () => {
+  it('removes nothing of others when it is repeated after an unknown result', async () => {
     const { user, deleteAmongPuts } = await someone('repeated')
     let removals = 0
     let unanswered = 0
@@ -68,7 +68,7 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
     expect(Object.fromEntries(stored)).toEqual({ a: 'theirs', b: 'new' })
   })
 
-  it('leaves what somebody else has written there, whatever the call to show it meets', async () => {
+  it('keeps what another client has written there, whatever happens to the revealing call', async () => {
     const { user, deleteAmongPuts } = await someone('spared')
     let uploads = 0
     bridge.planFor(user, ({ method }, index) => {

@@ -24,7 +24,7 @@ beforeEach(async () => {
 })
 
 describe('a batch and another device that writes between its snapshot and its commit', () => {
-  it('judges conditions by what the other wrote, and loses nothing of it', async () => {
+  it("evaluates conditions against the other's writes, and loses none of them", async () => {
     const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old'), record('theirs', 'old')])
     onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('theirs', 'of the other device')]))
 
@@ -75,7 +75,7 @@ describe('a batch and another device that writes between its snapshot and its co
     expect(bridge.eventsAbout('tabs', 'batch.unknown')).toBe(unknown)
   })
 
-  it('sees that a write whose answer was lost was not carried out, and decides it anew', async () => {
+  it('detects that a write without a response was not applied, and decides it again', async () => {
     const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old'), record('second', 'old')])
     onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('mine', 'of the other device')]), {
       kind: 'reset-before',
@@ -91,7 +91,7 @@ describe('a batch and another device that writes between its snapshot and its co
     expect(payloads('tabs')).toEqual({ mine: 'of the other device', second: 'new' })
   })
 
-  it('says so when the other has covered every trace of a write whose answer was lost', async () => {
+  it('says so if the other has overwritten every trace of a write without a response', async () => {
     const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old')])
     const unknown = bridge.eventsAbout('tabs', 'batch.unknown')
     onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('mine', 'of the other device')]), {
@@ -105,7 +105,7 @@ describe('a batch and another device that writes between its snapshot and its co
     expect(payloads('tabs')).toEqual({ mine: 'of the other device' })
   })
 
-  it('leaves to the other what it wrote before an undo', async () => {
+  it('keeps what the other wrote before an undo', async () => {
     bridge.sandbox.write(user, 'tabs', [record('first', 'old'), record('second', 'old')])
     bridge.sandbox.write(user, 'forms', [record('third', 'old')])
     let isOver = false
@@ -168,7 +168,7 @@ describe('a client that hangs up', () => {
 })
 
 describe('a client that hangs up at the second commit', () => {
-  it('does not stop the look whether that was carried out, nor the end of the service the rest', async () => {
+  it('does not stop the check whether it was applied, nor does the end of the service', async () => {
     const own = await startFaultyBridge({ writable: ['tabs', 'forms'] })
     const someone = own.sandbox.addUser('somebody')
     const bucket = `/v1/buckets/${someone.clientState}/collections`

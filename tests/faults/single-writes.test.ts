@@ -48,7 +48,7 @@ afterAll(async () => {
 })
 
 describe('PUT and DELETE over a storage that fails', () => {
-  it('tell the truth after every failure at every call', async () => {
+  it('say correctly whether the write was applied, after every failure at every call', async () => {
     const findings = await Promise.all(writes.map((write, index) => prove(write, index)))
 
     expect(findings.flat()).toEqual([])

@@ -400,7 +400,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     expect((await own('forms')).map((own) => own.id)).not.toContain(id)
   })
 
-  it('wipes a collection: clients start over, and are not told that nothing has changed', async () => {
+  it('wipes a collection: clients start over, and get no 304', async () => {
     const { bridgeUrl, user } = world
     const url = `${bridgeUrl}/v1/buckets/${user.clientState}/collections/passwords/records`
     const before = await fetch(url, { headers: world.headers })

@@ -9,7 +9,7 @@ const seed = Number(process.env.FUZZ_SEED ?? 20_780)
 const lanes = 6
 
 describe(`${count} requests made up by chance, FUZZ_SEED=${seed}`, () => {
-  it('are answered as the contract says, and touch nothing that they may not', async () => {
+  it('get the documented responses, and have no other effect', async () => {
     await using world = await FuzzedWorld.start()
 
     const outcomes = await Promise.all(

@@ -100,7 +100,7 @@ describe('Bodies', () => {
     expect(slow.isCancelled()).toBe(true)
   })
 
-  it('gives up a body at the deadline of its request, however it drips', async () => {
+  it('drops a body at the deadline of its request, however slowly it arrives', async () => {
     const bodies = createBodies()
     const slow = slowBody()
     const receiving = receive(bodies, post(slow.stream), 'somebody', 30_000)
@@ -167,7 +167,7 @@ describe('Bodies', () => {
     },
   )
 
-  it('drops the oldest bodies of strangers when the memory is full, so that others come in', async () => {
+  it('drops the oldest unauthenticated bodies when the memory is full, to accept others', async () => {
     const bodies = createBodies()
     const stalled = Array.from({ length: 8 }, (_, index) => {
       const headers: Record<string, string> = index % 2 === 0 ? {} : { 'Content-Length': '100' }
@@ -197,7 +197,7 @@ describe('Bodies', () => {
     expect(bodies.drops()).toBeLessThan(8)
   })
 
-  it('also drops one that has arrived while its credentials are unproven, never one that is being used', async () => {
+  it('also drops one that has arrived and is unauthenticated, never one that is in use', async () => {
     const bodies = createBodies({ totalBytes: 300 })
     const used = await receive(bodies, post('x'.repeat(100)), 'user')
     textOf(used, 'user')
@@ -228,7 +228,7 @@ describe('Bodies', () => {
     expect(textOf(await receiving[1]!)).toHaveLength(99)
   })
 
-  it('counts what strangers sent as that of the user whom their credentials stand for', async () => {
+  it('counts memory for the user once the sender is authenticated', async () => {
     const bodies = createBodies({ maxBytes: 100, totalBytes: 400 })
     const [first, second, third] = await Promise.all(
       ['first', 'second', 'third'].map((name) => receive(bodies, post('x'.repeat(80)), `token ${name}`)),

@@ -3,7 +3,7 @@ import { UpstreamError } from '../../src/domain/errors.ts'
 import { MemoryBudget, ProcessMemory } from '../../src/load/memory.ts'
 
 describe('MemoryBudget', () => {
-  it('gives one owner at most as much as is then left for others', () => {
+  it('gives one owner at most as much as remains free', () => {
     const budget = new MemoryBudget(100)
 
     expect(budget.open('a').tryGrow(51)).toBe(false)
@@ -35,7 +35,7 @@ describe('MemoryBudget', () => {
     expect(budget.heldBytes).toBe(0)
   })
 
-  it('has others give way where that helps', () => {
+  it('frees memory of others if that helps', () => {
     const budget = new MemoryBudget(100)
     const held = [budget.open('a'), budget.open('b')]
     for (const memory of held) memory.grow(25)

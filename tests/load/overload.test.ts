@@ -22,7 +22,7 @@ async function untilAdmitted(world: CrowdedWorld, count: number): Promise<void> 
   })
 }
 
-describe('a request that is one too many', () => {
+describe('a request above the limit', () => {
   it('is answered 503 with Retry-After, in JSON, and the others succeed', async () => {
     const world = start({ maxRequests: 10 })
     const admitted = await world.crowd(10)
@@ -75,7 +75,7 @@ describe('a request that is one too many', () => {
     ['PUT', one],
     ['DELETE', one],
     ['POST', '/v1/batch'],
-  ])('is refused before anything is done: %s %s', async (method, path) => {
+  ])('is rejected before anything is done: %s %s', async (method, path) => {
     const world = start({ maxRequests: 1 })
     await world.crowd(1)
 
@@ -119,7 +119,7 @@ describe('a batch', () => {
     body: JSON.stringify({ requests: Array.from({ length: count }, () => put) }),
   })
 
-  it('counts as one request, and is refused whole', async () => {
+  it('counts as one request, and is rejected whole', async () => {
     const world = start({ maxRequests: 10 })
     const others = await world.crowd(10)
 
@@ -135,7 +135,7 @@ describe('a batch', () => {
     expect(world.transacted()).toBe(11)
   })
 
-  it('that nobody could read weighs nothing afterwards', async () => {
+  it('leaves no memory in use when its reader was cut', async () => {
     const world = start({ maxRequests: 20 })
     world.answerAll()
 
@@ -148,8 +148,8 @@ describe('a batch', () => {
   })
 })
 
-describe('a user who has much under way', () => {
-  it('is refused beyond what one user may have, and nobody else is', async () => {
+describe('a user with many requests in flight', () => {
+  it('is rejected above the limit of one user, while others are served', async () => {
     const world = start({ maxRequests: 20, maxRequestsPerUser: 4 })
     const greedy = await world.crowd(4, 'greedy')
 
@@ -216,7 +216,7 @@ describe('what is under way', () => {
     expect((await world.ask('reader', one)).status).toBe(200)
   })
 
-  it('counts a request whose client has hung up until it is done', async () => {
+  it('counts a request whose client disconnected until it is done', async () => {
     const world = start({ maxRequests: 5 })
     world.crowd(0)
     const leaving = new AbortController()

@@ -48,7 +48,7 @@ describe('PermitPool', () => {
     expect(served).toEqual(['a', 'b', 'c', 'a', 'a', 'a'])
   })
 
-  it('serves others while one user has all that one may have', async () => {
+  it('serves others while one user is at the limit', async () => {
     const pool = createPool(3, { ofUser: 2 })
     pool.tryAcquire(node, 'a')
     pool.tryAcquire(node, 'a')
@@ -101,7 +101,7 @@ describe('PermitPool', () => {
     expect(areWaitedFor()).toEqual([true, true])
   })
 
-  it('rejects who has waited for five seconds, and takes nothing for them', async () => {
+  it('rejects a call that has waited for five seconds, and takes no permit for it', async () => {
     jest.useFakeTimers()
     const pool = createPool(1)
     pool.tryAcquire(node, 'a')
@@ -114,7 +114,7 @@ describe('PermitPool', () => {
     expect(pool.tryAcquire(node, 'c')).toBe(true)
   })
 
-  it('lets nobody wait for longer than they can', async () => {
+  it('limits the wait to the time that the request has left', async () => {
     jest.useFakeTimers()
     const pool = createPool(1)
     pool.tryAcquire(node, 'a')
@@ -159,7 +159,7 @@ describe('createPermits', () => {
     expect(callLimits(1)).toEqual({ calls: 1, ofHost: 1, lists: 1 })
   })
 
-  it('gives a host over HTTP/1.1 as many calls as the runtime keeps connections', () => {
+  it('limits calls to a host over HTTP/1.1 to the connections that the runtime keeps', () => {
     let isShared = false
     const { calls } = createPermits(1024, () => isShared)
     const take = () => {
@@ -219,7 +219,7 @@ describe('RequestLimit', () => {
     expect(rejections).toEqual(['memory', 'root-view'])
   })
 
-  it('admits so many root views that ask the token server', () => {
+  it('limits the root views that call the token server', () => {
     const { limit, rejections } = createLimit(1000)
     const views = Array.from({ length: limits.rootViews }, (_, user) => limit.acquireRootView(`${user}`))
 

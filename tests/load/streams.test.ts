@@ -63,7 +63,7 @@ describe('AnswerStreams.send', () => {
     expect(endings).toEqual([{ bytes: 300_000, failure: null }])
   })
 
-  it('passes on a stream that breaks, and tells after how many bytes', async () => {
+  it('passes on the failure of a stream, and reports the bytes sent', async () => {
     const world = createStreams()
     const gone = new Error('gone')
     let pulls = 0
@@ -84,7 +84,7 @@ describe('AnswerStreams.send', () => {
     expect(endings).toEqual([{ bytes: 5000, failure: gone }])
   })
 
-  it('ends a reader who takes nothing for a minute', async () => {
+  it('cuts a reader that reads nothing for a minute', async () => {
     const world = createStreams()
     const { stream, isCancelled } = endless()
     const { asked, reader, endings } = send(world, stream)
@@ -100,7 +100,7 @@ describe('AnswerStreams.send', () => {
     expect(world.rejections).toEqual(['slow-reader'])
   })
 
-  it('spares a reader who takes a piece now and then', async () => {
+  it('spares a reader that reads a chunk from time to time', async () => {
     const world = createStreams()
     const { reader } = send(world, endless().stream)
 
@@ -130,7 +130,7 @@ describe('AnswerStreams.send', () => {
     expect(world.cut).toEqual([])
   })
 
-  it('cuts the list that has stalled longest, for five seconds at least, of those whose place somebody waits for', async () => {
+  it('cuts the list that has stalled longest, for at least five seconds, when another one waits for its permit', async () => {
     const world = createStreams()
     let hasWaiters = false
     const open = (isWanted = () => hasWaiters) => send(world, { ...endless().stream, hasWaiters: isWanted })

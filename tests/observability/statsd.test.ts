@@ -77,7 +77,7 @@ describe('createStatsd', () => {
     expect(datagrams).toEqual([expected])
   })
 
-  it('does not care whether anybody listens', async () => {
+  it('works whether or not a server listens', async () => {
     const refused = collect({
       open: async () =>
         ({

@@ -121,7 +121,7 @@ for (const balancer of balancers) {
       expect(direct.status).toBe(404)
     })
 
-    it('refuse in the form that clients understand', async () => {
+    it('reject in the form that clients understand', async () => {
       const cases: [string, number, number][] = [
         ['FOO /v1/', 405, 115],
         ['PATCH /v1/', 405, 115],
@@ -189,7 +189,7 @@ for (const balancer of balancers) {
       await Promise.all(nodes.nodes.map((node) => node.exited))
     })
 
-    it('are missed in the form that clients understand', async () => {
+    it('get errors in the form that clients understand while they are down', async () => {
       for (const node of nodes.nodes) node.signal('SIGKILL')
       await Promise.all(nodes.nodes.map((node) => node.exited))
 
@@ -253,8 +253,8 @@ for (const balancer of [nginxOfOne, caddy]) {
 }
 
 // Behind HAProxy that is what the replacement of the secret does.
-describe('two bridges behind nginx that is told of it', () => {
-  it('are restarted one after the other, and nobody notices', async () => {
+describe('two bridges behind nginx, one marked as down', () => {
+  it('are restarted one after the other, without failed requests', async () => {
     await using stack = new AsyncDisposableStack()
     const nodes = stack.use(await startNodes(settings))
     const front = stack.use(await startFront(nginx, nodes.ports))
@@ -293,7 +293,7 @@ function startOdd(act: (socket: Bun.Socket, text: string) => void) {
 }
 
 for (const balancer of balancers) {
-  describe(`bridges that go away in the middle of an answer, behind ${balancer.name}`, () => {
+  describe(`bridges that die in the middle of a response, behind ${balancer.name}`, () => {
     async function outcomeOf(method: string): Promise<{ status: number; received: string[] }> {
       await using stack = new AsyncDisposableStack()
       const received: string[] = []
@@ -364,7 +364,7 @@ for (const balancer of [haproxy, nginx]) {
 }
 
 describe('two bridges behind HAProxy with clients that stay', () => {
-  it('are as good as one, and each client meets one of them', async () => {
+  it('behave like one, and each client uses one of them', async () => {
     await using nodes = await startNodes(settings)
     const sticky: [string, string][] = [['balance leastconn', 'balance hdr(Authorization)']]
     await using front = await startFront(haproxy, nodes.ports, sticky)

@@ -81,7 +81,7 @@ describe('compose.yaml', () => {
     expect(readArguments(commands[name as 'backup'], words)).toMatchObject({ words: ['/backups'] })
   })
 
-  it('tells the runtime what the unit and the image tell it', () => {
+  it('sets the same variables of the runtime as the unit and the image', () => {
     const lines = Object.entries(services.bridge!.environment).map(([name, value]) => `${name}=${value}`)
 
     expect(lines).toEqual(expect.arrayContaining(environmentLines))

@@ -145,7 +145,7 @@ describe('install.sh', () => {
     expect(filesIn(home)).toEqual([])
   })
 
-  it('takes an unsigned release only when it is told to', async () => {
+  it('installs an unsigned release only with --unsigned', async () => {
     const home = makeHome()
 
     const refused = await install(home, ['--from', unsigned])
@@ -158,7 +158,7 @@ describe('install.sh', () => {
     expect(taken).toMatchObject({ code: 0, errors: '' })
   })
 
-  it('refuses with one sentence, and installs nothing', async () => {
+  it('rejects with one sentence, and installs nothing', async () => {
     const damaged = await makeRelease('damaged', { key })
     writeFileSync(join(damaged, `sync-bridge-1.2.3-${platform}.gz`), gzipSync('echo evil'))
     const changed = await makeRelease('changed', { key })
@@ -194,7 +194,7 @@ describe('install.sh', () => {
     }
   })
 
-  it('refuses a system, a processor or a user that it has nothing for', async () => {
+  it('rejects a system, a processor or a user that it has nothing for', async () => {
     const programs = folder.file('programs')
     mkdirSync(programs)
     const pretend = (program: string, code: string) => {
@@ -251,7 +251,7 @@ describe('a signature', () => {
     )
   })
 
-  it('is refused before anything is done where the key is no key', async () => {
+  it('is rejected before anything is done where the key is no key', async () => {
     const never = () => Promise.reject(new Error('it was used'))
 
     await expect(withSigner('/no/key', never)).rejects.toThrow('Cannot sign: there is no key "/no/key"')

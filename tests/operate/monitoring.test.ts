@@ -121,7 +121,7 @@ describe('the alerts', () => {
 })
 
 describe('the dashboard', () => {
-  it('asks in expressions that Prometheus can read', async () => {
+  it('has queries that Prometheus can parse', async () => {
     using folder = temporaryFolder()
     const rules = expressions.map((expr, index) => ({ record: `panel_${index}`, expr: concrete(expr) }))
     writeFileSync(folder.file('rules.yml'), JSON.stringify({ groups: [{ name: 'panels', rules }] }))
@@ -131,7 +131,7 @@ describe('the dashboard', () => {
     expect(said).toContain(`SUCCESS: ${expressions.length} rules found`)
   })
 
-  it('has panels that do not lie on one another', () => {
+  it('has panels that do not overlap', () => {
     const taken = new Set<string>()
     let fields = 0
     for (const {
@@ -231,14 +231,14 @@ describe('an alert', () => {
     ...lasting.map(([alert, happens]): [string, Story] => [alert, { happens, lasts: true }]),
   ]
 
-  it.each(stories)('%s fires at the first occasion, and alone', async (alert, story) => {
+  it.each(stories)('%s fires at the first opportunity, and alone', async (alert, story) => {
     await evaluate(story, [
       { expr: firing(alert), values: [1] },
       { expr: firing('.*').replace('=".*"', '=~".*"'), values: [1] },
     ])
   })
 
-  it('fires for nothing that clients do by themselves', async () => {
+  it('does not fire for errors that clients cause', async () => {
     const happens = (bridge: Observed) => {
       answers(bridge, 200, 304, 400, 401, 404, 412, 413)
       for (const status of [200, 304, 401, 412]) bridge.called('GET', status, null, 5)

@@ -1,40 +1,70 @@
 import { describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
+import { Glob } from 'bun'
 
-import { brokenPromises, interfacePage, interfacePath, interfaceSections } from '../../.ci/interface-page.ts'
+import { brokenPromises, interfacePages, textOf } from '../../.ci/interface-page.ts'
+import { logEvents } from '../../src/observability/log-events.ts'
 import { removedSettings } from '../../src/settings/schema.ts'
 
-const page = readFileSync(interfacePath, 'utf8')
-const sections = interfaceSections()
+const pages = interfacePages()
+const names = pages[0]!
+const text = readFileSync(names.path, 'utf8')
 
-describe('docs/interface.md', () => {
+describe.each(pages.map((page) => [basename(page.path), page] as const))('docs/%s', (_, page) => {
+  const written = readFileSync(page.path, 'utf8')
+
   it('promises nothing that the code no longer has', () => {
-    expect(brokenPromises(page, sections)).toEqual([])
+    expect(brokenPromises(written, page)).toEqual([])
   })
 
   it('has every name of the code; "make promises" adds new ones', () => {
-    expect(page).toBe(interfacePage(sections))
+    expect(written).toBe(textOf(page))
   })
+})
 
-  it('says what to do about a name that is gone', () => {
-    const without = sections.map((section) => ({
-      ...section,
-      entries: section.entries.filter(([name]) => name !== 'port' && name !== 'redis error'),
-    }))
+describe('a name that is gone', () => {
+  it('comes with what to do about it', () => {
+    const sentences = pages.flatMap((page) => {
+      const sections = page.sections.map((section) => ({
+        ...section,
+        entries: section.entries.filter(([name]) => name !== 'port' && name !== 'redis error'),
+      }))
+      return brokenPromises(readFileSync(page.path, 'utf8'), { ...page, sections })
+    })
 
-    expect(brokenPromises(page, without)).toEqual([
+    expect(sentences).toEqual([
       '1.x promises the setting "port", and the code no longer has it: bring it back, or add it to removedSettings in ' +
         'src/settings/schema.ts, so that a start warns of it',
       '1.x promises the log event "redis error", and the code no longer has it: bring it back, or delete its line from ' +
-        'docs/interface.md, say so in CHANGELOG.md, and release 2.0',
+        'docs/log-events-and-metrics.md, say so in CHANGELOG.md, and release 2.0',
     ])
   })
 
-  it('lets a setting go that a start warns of', () => {
+  it('may be a setting that a start warns of', () => {
     const [gone] = removedSettings
-    const earlier = page.replace('- `port`\n', `- \`port\`\n- \`${gone}\`\n`)
+    const earlier = text.replace('- `port`\n', `- \`port\`\n- \`${gone}\`\n`)
 
-    expect(earlier).not.toBe(page)
-    expect(brokenPromises(earlier, sections)).toEqual([])
+    expect(earlier).not.toBe(text)
+    expect(brokenPromises(earlier, names)).toEqual([])
+  })
+})
+
+describe('the levels of log events', () => {
+  it('are those at which the code logs them', async () => {
+    const root = join(import.meta.dir, '../..')
+    const sources = await Promise.all(
+      Array.from(new Glob('src/{cli,service}/**/*.ts').scanSync(root), (path) =>
+        Bun.file(join(root, path)).text(),
+      ),
+    )
+    const calls = sources.flatMap((source) => [
+      ...source.matchAll(/\blog\.(debug|info|warning|error)\('([^']+)'/g),
+    ])
+    const byLevel: Record<string, object> = logEvents
+    const wrong = calls.filter(([, level, event]) => !Object.hasOwn(byLevel[level!]!, event!))
+
+    expect(calls.length).toBeGreaterThan(15)
+    expect(wrong.map(([call]) => call)).toEqual([])
   })
 })

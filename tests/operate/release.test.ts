@@ -209,7 +209,7 @@ describe('the container image', () => {
     expect(image.config.config.Labels['org.opencontainers.image.version']).toBe(product.version)
   })
 
-  it('runs as nobody in particular, with what the runtime looks for, and says how its health is asked', () => {
+  it('runs as an unprivileged user, with the files that the runtime needs, and a health check', () => {
     const { User, Env, Entrypoint, Healthcheck } = image.config.config
     expect(User).toBe('65532:65532')
     expect(Env).toEqual(expect.arrayContaining(environmentLines))
@@ -347,7 +347,7 @@ describe('the Debian package', () => {
     expect(links.filter((link) => !existsSync(join(documents, link)))).toEqual([])
   })
 
-  it('belongs to nobody but root and says what it is', async () => {
+  it('belongs to root and describes itself', async () => {
     const listed = await runProgram(words`dpkg-deb --contents ${packagePath}`)
     const fields = await runProgram(words`dpkg-deb --field ${packagePath}`)
 
@@ -375,14 +375,14 @@ describe('the Debian package', () => {
     expect(existsSync(join(root, 'usr/share/doc/sync-bridge'))).toBe(false)
   })
 
-  it('brings settings to begin with, which lack only what nobody else can know', async () => {
+  it('installs settings that lack only the token server', async () => {
     await dpkg('--install', packagePath)
     const example = join(root, 'usr/share/sync-bridge/sync-bridge.ini')
 
     const told = await runProgram(words`${root}/usr/bin/sync-bridge check --config ${example}`).catch(String)
 
     expect(told).toContain('2 problems with the settings')
-    expect(told).toContain('service.token_server_url: is missing')
-    expect(told).toContain('service.cache_hmac_secret: is missing')
+    expect(told).toContain('service.token_server_url: is required')
+    expect(told).toContain('service.cache_hmac_secret: is required')
   })
 })

@@ -192,11 +192,11 @@ const cases: Record<string, () => Promise<string>> = {
     status: 200,
     body: '<html>',
   })),
-  '`upstream failed`, `The storage answered 500`': seenWhile('storage', () => ({
+  '`upstream failed`, `The storage returned 500`': seenWhile('storage', () => ({
     kind: 'status',
     status: 500,
   })),
-  '`upstream failed`, `token server answered 429`': seenWhile('tokens', () => ({
+  '`upstream failed`, `token server returned 429`': seenWhile('tokens', () => ({
     kind: 'status',
     status: 429,
     headers: { 'Retry-After': '60' },

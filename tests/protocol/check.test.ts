@@ -16,7 +16,7 @@ describe('compileBodyCheck', () => {
     }
   }
 
-  it('cuts the names that a client chose', () => {
+  it('truncates names chosen by a client', () => {
     expect(namesOf({ ['x'.repeat(1000)]: 1 })).toEqual(['x'.repeat(64)])
   })
 

@@ -25,7 +25,7 @@ function alertOf(context: object, more: Partial<Settings> = {}, status = 200): u
 describe('the notices of an answer', () => {
   const advised = { isLegacyBucket: true }
 
-  it('tell the gravest alert, and else that of this service before that of the storage before advice', () => {
+  it('send the most serious alert; among equals, that of this service before that of the storage before advice', () => {
     const eos = { text: '2000', atMs: 2000 }
     const notices = [{ ...quiet, alert: 'words' }]
     const grave = [{ ...quiet, alert: '{"code":"hard-eol"}' }]
@@ -44,7 +44,7 @@ describe('the notices of an answer', () => {
     expect(alertOf({ notices }, {}, 410)).toEqual({ code: 'hard-eol' })
   })
 
-  it('are not talked into gravity by words', () => {
+  it('ignore severity in plain text', () => {
     const notices = [{ ...quiet, alert: 'no "hard-eol" yet' }]
 
     expect(alertOf({ ...advised, notices })).toMatchObject({ code: 'soft-eol' })
@@ -62,7 +62,7 @@ describe('the notices of an answer', () => {
 })
 
 describe('toResponse', () => {
-  it('lets nobody store what belongs to one of several users of a URL', () => {
+  it('forbids caching if several users share the URL', () => {
     const cacheControl = (isLegacyBucket: boolean) =>
       toResponse(reply(), { ...nobody, isLegacyBucket }, settings).headers.get('cache-control')
 

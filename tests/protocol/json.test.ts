@@ -17,7 +17,7 @@ function refusal(text: string): string | undefined {
 }
 
 describe('readJson', () => {
-  it('agrees with JSON.parse about texts made at random, or refuses them', () => {
+  it('agrees with JSON.parse about texts made at random, or rejects them', () => {
     const pieces = [
       '{', '}', '[', ']', ',', ':', '"', '\\', '\\"', '\\\\', '"a"', '"b":', '1', 'null', ' ', '\\u0061',
     ] // prettier-ignore
@@ -38,7 +38,7 @@ describe('readJson', () => {
     '[{"x":{"k":1,"j":2,"k":3}}]',
     '{"":1,"":2}',
     '{"a" : 1 , "a"\n:2}',
-  ])('refuses a key that comes twice: %s', (text) => {
+  ])('rejects a key that comes twice: %s', (text) => {
     expect(refusal(text)).toBe('body')
   })
 
@@ -48,7 +48,7 @@ describe('readJson', () => {
     expect(refusal(String.raw`{"a":"x\\\",\"__proto__\":1"}`)).toBeUndefined()
   })
 
-  it('tells keys of different objects, and values, from keys', () => {
+  it('distinguishes keys of different objects, and values, from duplicate keys', () => {
     expect(refusal('{"a":{"a":{"a":"a"}},"b":["a","a",{"a":1},{"a":1}]}')).toBeUndefined()
   })
 

@@ -24,7 +24,7 @@ const problemsOf = (search: string): string[] =>
     .toSorted()
 
 describe('readListOptions', () => {
-  it('takes 5000 ids in a parameter, and no more', () => {
+  it('accepts 5000 ids in a parameter, and no more', () => {
     const ids = (count: number) => Array.from({ length: count }, (_, index) => `i${index}`).join(',')
 
     for (const name of ['in_ids', 'in_id', 'exclude_id']) {

@@ -30,7 +30,7 @@ describe('readBatch', () => {
     expect(second!.body).toEqual({ list: [1, 2], value: 1, map: { a: 1 } })
   })
 
-  it('refuses what is too large to be looked at, in defaults too, and names it', () => {
+  it('rejects what is too large to process, in defaults too, and names it', () => {
     const manyHeaders = Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`X-${index}`, '1']))
     const manyMembers = {
       data: Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`${index}`, 1])),
@@ -64,7 +64,7 @@ describe('readBatch', () => {
     expect(problemsOf({ defaults, requests: [{}, {}, {}, {}] }, 4)).toEqual(['defaults.body'])
   })
 
-  it('never fails on a path but with a refusal', () => {
+  it('never fails on a path except with a rejection', () => {
     const pieces = [
       '/', 'batch', '%62', '\t', '\n', '[', ']', ':', '@', '\\', '..', '?', '%', ' ', '\u0000', '\ud800',
       '.',

@@ -8,7 +8,7 @@ const services = {
   createRequestId: () => 'id',
 } as unknown as Services
 
-it('never counts credentials that prove nothing as the user whose storage they spell', () => {
+it('never counts unauthenticated credentials as the user whose storage they name', () => {
   const user = 'http://node.example/1.5/1'
   for (const authorization of [`Bearer ${user}`, user]) {
     const request = new Request('http://bridge/v1/batch', { method: 'POST', headers: { authorization } })

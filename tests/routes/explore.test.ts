@@ -9,7 +9,7 @@ afterAll(() => bridge.stop())
 describe('GET /explore', () => {
   const ask = (path: string, method = 'GET') => bridge.ask(path, { as: null, method })
 
-  it('is a page that may load from its own origin only, be framed by nobody, and make no markup of texts', async () => {
+  it("is a page that may only load from its own origin, can't be framed, and creates no markup from text", async () => {
     const { status, headers, text } = await ask('/v1/explore')
 
     expect(status).toBe(200)

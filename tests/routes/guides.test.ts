@@ -43,11 +43,11 @@ describe('GET /docs/guides', () => {
   })
 
   it('has the sections of all pages for the search', async () => {
-    const { headers, text } = await open('/v1/docs/guides/search.json')
-    const sections = JSON.parse(text) as SearchSection[]
+    const { headers, text } = await open('/v1/docs/guides/search.js')
+    const sections = JSON.parse(text.replace('globalThis.searchSections = ', '')) as SearchSection[]
 
     const found = sections.find(({ id }) => id === 'replace-the-secret')
-    expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
+    expect(headers.get('content-type')).toBe('text/javascript; charset=utf-8')
     expect(found).toMatchObject({ page: 'run', title: 'Run a bridge', heading: 'Replace the secret' })
     expect(found!.text).toContain('Remove cache_hmac_secret_previous , and restart again.')
     expect(sections.filter((section) => /<\w|&amp;/.test(section.heading))).toEqual([])
@@ -87,7 +87,7 @@ describe('GET /docs/guides', () => {
 
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
     expect(page.text).toContain('<title>Promises · Ours &amp; &lt;more&gt;</title>')
-    expect(page.text.match(/<script.*?>/g)).toEqual(['<script type="module" src="../guides.js">'])
+    expect(page.text.match(/<script.*?>/g)).toEqual(['<script defer src="../guides.js">'])
     expect(example.headers.get('content-type')).toBe('text/plain; charset=utf-8')
     expect(example.text).toBe(await Bun.file('docs/examples/python/first_steps.py').text())
   })

@@ -56,7 +56,7 @@ function answerMismatches(answer: Answer, response: ApiResponse, method: string)
 }
 
 describe('the API document', () => {
-  it('tells every status of every operation, with its headers and its body', async () => {
+  it('documents every status of every operation, with its headers and its body', async () => {
     const problems: string[] = []
     const seenHeaders = new Set<string>()
 
@@ -148,7 +148,7 @@ describe('the API document', () => {
     expect(new Set(statuses)).toEqual(new Set([200]))
   })
 
-  it('names parameters by the names under which the service refuses them', async () => {
+  it('names parameters by the names under which the service rejects them', async () => {
     const bad: Record<string, string> = { _limit: '0' }
     for (const name of ['in_ids', 'in_id', 'id', 'exclude_id', 'not_id']) bad[name] = 'é'
     const problems: string[] = []

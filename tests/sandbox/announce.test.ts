@@ -19,7 +19,7 @@ const bridge = {
 }
 
 describe('startShortLinks', () => {
-  it('leads to the pages with all that they need, and whoever does not know the secret to nothing', async () => {
+  it('redirects to the pages with the credentials, and returns 404 without the secret', async () => {
     const started = startShortLinks({ ...info, bridge }, bridge, '0123456789ab')
     const ask = (url: string) => fetch(url, { redirect: 'manual' })
 

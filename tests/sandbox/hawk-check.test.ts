@@ -145,7 +145,7 @@ describe('storage authentication', () => {
     expect(answer.status).toBe(200)
   })
 
-  it('in Python mode a token is good only for the node it names', async () => {
+  it('in Python mode a token is valid only for its node', async () => {
     await using sync = await connect({ mode: 'python' })
     const signedUrl = `http://node.example/1.5/${sync.token.uid}/storage/tabs`
     const Authorization = sign(sync, '', { signedUrl })
@@ -182,7 +182,7 @@ describe('storage authentication', () => {
     expect([...before, ...after].map(({ status }) => status)).toEqual([200, 200, 401, 401, 401])
   })
 
-  it('fact 31: hash and ext are part of the MAC, but the body is not looked at', async () => {
+  it('fact 31: hash and ext are part of the MAC, but the body is not checked', async () => {
     await using sync = await connect()
     const whole = sign(sync, '/storage/tabs', { hash: 'bm90IGEgaGFzaA==', ext: 'more' })
     const headers = [whole, whole.replace(/hash="[^"]*", /, ''), whole.replace(/ext="[^"]*", /, '')]

@@ -110,7 +110,7 @@ describe('fillSampleData', () => {
     }
   })
 
-  it('says of nothing that it happened after its upload', () => {
+  it('has no timestamp after its upload', () => {
     const uploads = names.flatMap((name) => {
       const modified = new Map(stored(name).map((record) => [record.id, record.modified]))
       return read(name).map((clear) => ({ clear, modified: modified.get(clear.id) ?? 0 }))
@@ -170,7 +170,7 @@ describe('seedSampleData', () => {
     expect(titles).toEqual([three, three])
   })
 
-  it('begins with an account that may have nothing but its keys', () => {
+  it('starts with an account that has only its keys', () => {
     const empty = sandbox.addUser('empty')
 
     fillSampleData(sandbox, empty, { isEmpty: true })

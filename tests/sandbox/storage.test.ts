@@ -62,7 +62,7 @@ describe('sandbox, its clock', () => {
     expect(answers.map(({ headers }) => headers.get('X-Weave-Timestamp'))).toEqual([written, now, now, now])
   })
 
-  it('dates an answer by when its request came', async () => {
+  it('sets Date to the time of the request', async () => {
     await using sync = await connect()
     sync.sandbox.switches.onFirstWrite = async () => sync.later(50)
 
@@ -73,7 +73,7 @@ describe('sandbox, its clock', () => {
 })
 
 describe('sandbox, without the right signature', () => {
-  it('fact 107: a batch of somebody else is 400', async () => {
+  it('fact 107: a batch of another user is 400', async () => {
     await using sync = await connect()
     const token = await sync.signIn(sync.sandbox.addUser('bob'))
     const start = await sync.post('/storage/tabs?batch=true', [{ id: 'a' }])
@@ -153,7 +153,7 @@ describe('sandbox, pages of a list', () => {
     expect([records.length, sync.sandbox.records(sync.user, 'tabs')]).toEqual([5000, []])
   })
 
-  it('goes on after a reader left in the middle', async () => {
+  it('continues after a reader disconnected midway', async () => {
     await using sync = await connect()
     sync.sandbox.seed(sync.user, 'tabs', 5000, { payloadBytes: 4000 })
     const response = await fetch(...signed(sync, 'GET', '/storage/tabs?full=1'))

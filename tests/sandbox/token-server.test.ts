@@ -260,7 +260,7 @@ describe('token server', () => {
     expect((await Promise.all(tokens)).map(({ duration }) => duration)).toEqual([onRust, onPython])
   })
 
-  it('fact 19: the storage refuses a token once its duration is over', async () => {
+  it('fact 19: the storage rejects a token once its duration is over', async () => {
     await using sync = await connect()
     const token = await sync.signIn(sync.user, '?duration=60')
 
@@ -305,7 +305,7 @@ describe('token server', () => {
     expect(token.api_endpoint).not.toBe(sync.token.api_endpoint)
   })
 
-  it.each(['tokenServerUrl', 'storageUrl'] as const)('fact 23: %s tells its health', async (server) => {
+  it.each(['tokenServerUrl', 'storageUrl'] as const)('fact 23: %s reports its health', async (server) => {
     await using sync = await connect({ quotaKilobytes: 2 })
     const ask = (path: string) => fetch(sync.sandbox[server] + path, { redirect: 'manual' })
     const statuses = (...paths: string[]) => Promise.all(paths.map(async (path) => (await ask(path)).status))

@@ -35,7 +35,7 @@ describe('the version in package.json', () => {
     expect(metrics!.text).toContain(`sync_bridge_build_info{version="${version}",`)
   })
 
-  it('is told to the token server and to the storage, behind the name of the client', async () => {
+  it('is sent to the token server and the storage, after the name of the client', async () => {
     await bridge.ask('/collections', { headers: { 'User-Agent': 'Someone/2' } })
 
     const { token, storage } = bridge.sandbox.requests

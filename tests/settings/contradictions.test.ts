@@ -46,7 +46,7 @@ cache_backend = memory
 cache_hmac_secret_previous = 52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208
   f:3: service.cache_hmac_secret_previous: is the same as service.cache_hmac_secret: write the previous secret, or remove it
 eos = 2026-12-31
-  f:3: service.eos: is in the past: every request is answered 410: remove it, or write a later date
+  f:3: service.eos: is in the past: every request gets 410: remove it, or write a later date
 max_request_bytes = 100000
   f:3: service.max_request_bytes: is smaller than a record of 250 KB, which Firefox may write: write 262144 or more
 record_crypto_put_enabled = yes

@@ -88,7 +88,7 @@ describe('readSettings', () => {
     expect(settingsOf(other + least).port).toBe(8000)
   })
 
-  it('lets the environment outweigh the file, and the file the credentials directory', () => {
+  it('lets the environment override the file, and the file the credentials directory', () => {
     const files = {
       '/run/c/cache_hmac_secret': '77'.repeat(32),
       '/run/c/cache_hmac_secret_previous': `${secret}\n`,
@@ -242,7 +242,7 @@ port = 80 ; usual
 workers = 0
   % is out of range: write a number from 1 to 256
 http_scheme = HTTPS
-  % is not a valid choice: write http or https
+  % is not a valid choice: use http or https
 http_host = https://x/
 http_host = x:0
   % is not a host: write the host name, with :PORT if it is not the default, without http:// and path
@@ -257,7 +257,7 @@ upstream_timeout_seconds = 0
 request_timeout_seconds = 30s
   % is not a number: write a number of seconds above 0 and up to 3600
 cache_backend = memcached
-  % is not a valid choice: write redis or memory
+  % is not a valid choice: use redis or memory
 cache_url = http://:hunter2@h
 cache_url = redis://:hunter2@h:0
 cache_url = redis://:hunter2@a..b
@@ -265,7 +265,7 @@ cache_url = redis://:hunter2@[::g]
 cache_url = redis://:hunter2@h?cacert=ca.pem
   is not a Redis address: write redis://HOST:PORT/DATABASE, rediss://HOST:PORT/DATABASE for TLS, unix:///PATH, redis+sentinel://HOST:PORT,HOST:PORT/MASTER/DATABASE or redis+cluster://HOST:PORT,HOST:PORT
 cache_url = rediss://:hunter2@h?cacert=no%20such.pem
-  cacert: cannot read the file "etc/no such.pem" (there is no such file): name a PEM file with at least one certificate, or remove cacert to trust the system's authorities
+  cacert: cannot read the file "etc/no such.pem" (no such file): name a PEM file with at least one certificate, or remove cacert to trust the system's authorities
 cache_hmac_secret_previous = hunter2
   is not hexadecimal: write 64 hexadecimal characters; "sync-bridge init" generates a secret
 cache_hmac_secret_previous = 2d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208
@@ -294,7 +294,7 @@ eos = 31.12.2031
 eos = 2031-12-31T12:00
 eos = 2031-12-31 12:00Z
 eos = soon
-  % is not a date: write a day such as 2031-12-31, or a moment with its zone such as 2031-12-31T12:00:00Z
+  % is not a date: write a date such as 2031-12-31, or a date and time with zone such as 2031-12-31T12:00:00Z
 cors_origins = https://ok.example, https://a/path
   "https://a/path" is not an origin: write *, or origins such as https://app.example.org separated by commas
 cors_origins = https://ok.example, a.example
@@ -311,9 +311,9 @@ statsd_url = localhost:8125
 statsd_url = udp://localhost
   % is not a UDP address: write udp://HOST:PORT
 logging_renderer = pretty
-  % is not a valid choice: write json or text
+  % is not a valid choice: use json or text
 logging_level = INFO
-  % is not a valid choice: write debug or info or warning or error
+  % is not a valid choice: use debug or info or warning or error
 prot = 1
   unknown setting: did you mean service.port?
 Port = 1
@@ -333,7 +333,7 @@ port
 certificate_ca_bundle =
   is empty: name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = none.pem
-  cannot read the file "etc/none.pem" (there is no such file): name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
+  cannot read the file "etc/none.pem" (no such file): name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = /locked.pem
   cannot read the file "/locked.pem" (permission denied): name a PEM file with at least one certificate, or remove the setting to trust the system's authorities
 certificate_ca_bundle = empty.pem
@@ -371,7 +371,7 @@ certificate_ca_bundle = torn.pem
     ['hunter2@t', 'the value is not an http(s) URL'],
     ['https://t/?', 'contains a query or fragment'],
     ['https://t/#a', 'contains a query or fragment'],
-  ])('refuses the token server %s', (url, message) => {
+  ])('rejects the token server %s', (url, message) => {
     const [, secretLine] = least.split('\n')
 
     expect(problemsOf(`service.token_server_url = ${url}\n${secretLine}`)).toEqual([
@@ -379,7 +379,7 @@ certificate_ca_bundle = torn.pem
     ])
   })
 
-  it('refuses an empty secret without a word about it', () => {
+  it('rejects an empty secret, and does not quote it', () => {
     const [urlLine] = least.split('\n')
 
     expect(problemsOf(`${urlLine}\nservice.cache_hmac_secret =\n`)).toEqual([
@@ -403,8 +403,8 @@ certificate_ca_bundle = torn.pem
       'etc/bridge.ini:9: has no key before "=": write key = value',
       'etc/bridge.ini:11: service.host: is indented, as if it continued the line above',
       'environment SERVICE_WORKERS: service.workers: "many" is not an integer',
-      'etc/bridge.ini: service.token_server_url: is missing',
-      'etc/bridge.ini: service.cache_hmac_secret: is missing',
+      'etc/bridge.ini: service.token_server_url: is required',
+      'etc/bridge.ini: service.cache_hmac_secret: is required',
     ])
   })
 
@@ -419,7 +419,7 @@ certificate_ca_bundle = torn.pem
     ['service .readonly = true', 'service .readonly', 'readonly'],
     ['sync_bridge.readonly = true', 'sync_bridge.readonly', 'readonly'],
     ['syncto.record_tabs_put_enabled = on', 'syncto.record_tabs_put_enabled', 'record_tabs_put_enabled'],
-  ])('refuses the line %j outside [service]', (line, key, setting) => {
+  ])('rejects the line %j outside [service]', (line, key, setting) => {
     const message =
       `${key}: is outside [service] and lacks the prefix "service.": ` +
       `write service.${setting} = …, or move it into a section [service]`
@@ -434,7 +434,7 @@ certificate_ca_bundle = torn.pem
     )
   })
 
-  it('warns of a setting that is gone, in the file and in the environment', () => {
+  it('warns of a removed setting, in the file and in the environment', () => {
     const outcome = read(`${least}service.max_event_loop_lag_ms = 0\n`, {
       environment: { SERVICE_MAX_EVENT_LOOP_LAG_MS: '1' },
     })
@@ -456,7 +456,7 @@ certificate_ca_bundle = torn.pem
     expect('settings' in outcome && outcome.settings.readableCollections).toEqual(names && new Set(names))
   })
 
-  it.each(['', 'tabs,', 'a b', '..'])('refuses %j as names of collections', (text) => {
+  it.each(['', 'tabs,', 'a b', '..'])('rejects %j as names of collections', (text) => {
     expect(problemsOf(`${least}service.readable_collections = ${text}\n`)[0]).toContain(
       'not a collection name',
     )
@@ -479,7 +479,7 @@ certificate_ca_bundle = torn.pem
     },
   )
 
-  it('reads the sections of other programs in silence', () => {
+  it('ignores the sections of other programs without a warning', () => {
     expect(read(`${least}[uwsgi]\nmaster = 1\n`)).toMatchObject({ warnings: [] })
   })
 
@@ -489,7 +489,7 @@ certificate_ca_bundle = torn.pem
     [decoded(Buffer.from('\uFEFFservice.port = 80\n', 'utf16le')), 1, 'UTF-16 or binary'],
     [decoded(Buffer.from('service.port = 80\n', 'utf16le')), 1, 'UTF-16 or binary'],
     [decoded(Buffer.from('service.port = 80\nservice.project_name = Café\n', 'latin1')), 2, 'not UTF-8'],
-  ])('refuses a file of another format: %j', (text, line, format) => {
+  ])('rejects a file of another format: %j', (text, line, format) => {
     const remedy =
       format === 'JSON'
         ? 'write one line "service.<name> = value" for each setting'
@@ -506,7 +506,7 @@ certificate_ca_bundle = torn.pem
     ])
   })
 
-  it('tells a credential that may not be read from one that is not there', () => {
+  it('distinguishes an unreadable credential from a missing one', () => {
     expect(problemsOf(least, { environment: { CREDENTIALS_DIRECTORY: '/nowhere' } })).toEqual([])
     expect(problemsOf(least, { environment: { CREDENTIALS_DIRECTORY: '/locked' } })[0]).toBe(
       'credential cache_hmac_secret: service.cache_hmac_secret: cannot be read (permission denied): make the credential readable for the service',

@@ -74,7 +74,7 @@ describe('section 8: what clients send', () => {
     },
   )
 
-  it('the legacy form with an access token, whose key id tells the client state', async () => {
+  it('the legacy form with an access token, whose key id contains the client state', async () => {
     const user = newcomer()
     const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
 
@@ -130,7 +130,7 @@ describe('section 8: what clients send', () => {
     expect(exchanges()).toHaveLength(0)
   })
 
-  it.each(['z', '%2A'])('a bucket of 32 times "%s": 401 without asking anybody', async (character) => {
+  it.each(['z', '%2A'])('a bucket of 32 times "%s": 401 without any upstream call', async (character) => {
     const headers = bridge.identityOf(bridge.user, 'BrowserID')
 
     expectError(await list(bridge.user, headers, character.repeat(32)), 401, 104)
@@ -242,7 +242,7 @@ describe('section 8: the cache', () => {
     expect(exchanges()).toHaveLength(1)
   })
 
-  it('does not remember that the token server was away', async () => {
+  it('does not cache that the token server was down', async () => {
     const token = await startFaultProxy({ target: bridge.sandbox.tokenServerUrl })
     await using other = await startTestBridge({ tokenServerUrl: token.url })
     const user = newcomer()
@@ -274,7 +274,7 @@ describe('section 8: a storage that answers 401', () => {
     expect(exchanges()).toHaveLength(2)
   })
 
-  it('is believed when it says so again', async () => {
+  it('is accepted when it says so again', async () => {
     const user = newcomer()
     const headers = { Authorization: `BrowserID ${user.assertion()}` }
     storage.plan(() => ({ kind: 'status', status: 401, body: '0' }))
@@ -285,7 +285,7 @@ describe('section 8: a storage that answers 401', () => {
     expect(storage.requests.length - before).toBe(2)
   })
 
-  it('because the user was moved: reads go on there, conditional writes are not repeated', async () => {
+  it('because the user was moved: reads continue there, conditional writes are not repeated', async () => {
     const user = newcomer()
     const headers = { Authorization: `BrowserID ${user.assertion()}` }
     const path = `/v1/buckets/${user.clientState}${records}/own`

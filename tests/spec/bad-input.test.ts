@@ -30,7 +30,7 @@ describe('bad input: request line and Host', () => {
     'a b', '<script>', 'u@h:99999', 'h:99999', '', 'evil.example/path', 'a, b', 'a?b', 'a:b:c', '\u00e9',
   ] // prettier-ignore
 
-  it.each(badHosts)('refuses the Host "%s" and closes', async (host) => {
+  it.each(badHosts)('rejects the Host "%s" and closes', async (host) => {
     const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: ${host}\n\n`)
 
     expectError(parsed(answer), 400, 107, 'Host in header')
@@ -46,7 +46,7 @@ describe('bad input: request line and Host', () => {
     },
   )
 
-  it('refuses two Hosts', async () => {
+  it('rejects two Hosts', async () => {
     const answer = await sendText('GET /v1/ HTTP/1.1\nHost: a.example\nHost: b.example\n\n')
 
     expectError(parsed(answer), 400, 107, 'Host in header')
@@ -103,7 +103,7 @@ describe('bad input: request line and Host', () => {
   })
 
   // The README says so; once the runtime answers such clients, it need not.
-  it('does not answer a client that closes its sending side, and goes on', async () => {
+  it('does not respond to a client that closes its sending side, and continues', async () => {
     const bytes = rawRequest('GET', `${bucket}/collections/history/records/r`, {
       url: bridge.url,
       lines: headerLines(bridge.identityOf(bridge.user)),
@@ -120,7 +120,7 @@ describe('bad input: request line and Host', () => {
     expect(answer.text).not.toContain('evil')
   })
 
-  it('refuses a fragment', async () => {
+  it('rejects a fragment', async () => {
     const record = `${bucket}/collections/history/records/r#s`
     for (const target of [record, '/v1/#x', `${bucket}/collections/history/records?_limit=1#x`, '/x#y']) {
       expectError(parsed(await send('GET', target)), 400, 109, 'path in path')
@@ -301,14 +301,14 @@ describe('bad input: bodies and framing', () => {
     return sendRaw(bridge.url, Buffer.concat([headOfPut(bytes.length), bytes]))
   }
 
-  it('refuses bytes that are not UTF-8', async () => {
+  it('rejects bytes that are not UTF-8', async () => {
     const bytes = Buffer.from('{"data":{"payload":"\u00ff\u00fe"}}', 'latin1')
 
     expectError(parsed(await put(bytes)), 400, 109, 'body in body')
     isUntouched()
   })
 
-  it.each([33, 100_000 / 2 - 100])('refuses a depth of %i', async (depth) => {
+  it.each([33, 100_000 / 2 - 100])('rejects a depth of %i', async (depth) => {
     const answer = await put('['.repeat(depth) + ']'.repeat(depth))
 
     expectError(parsed(answer), 400, 109, 'body in body')
@@ -321,7 +321,7 @@ describe('bad input: bodies and framing', () => {
     expect(answer.status).toBe(200)
   })
 
-  it('refuses a body that says it is too large without reading it', async () => {
+  it('rejects a body that says it is too large without reading it', async () => {
     const answer = await sendRaw(bridge.url, headOfPut(3_000_000))
 
     expectError(parsed(answer), 413, 113)

@@ -80,7 +80,7 @@ describe('section 5: the envelope', () => {
     expect(statuses(answer)).toEqual([200, 200, 200, 204])
   })
 
-  it('takes as many requests as are configured and no more', async () => {
+  it('accepts as many requests as are configured and no more', async () => {
     const requests = Array.from({ length: 25 }, () => ({ path: '/__lbheartbeat__' }))
 
     const most = await batch({ requests })
@@ -155,7 +155,7 @@ describe('section 5: the envelope', () => {
     '/./batch', '/v1/buckets/%2e%2e/batch',
   ] // prettier-ignore
 
-  it.each(innerBatches)('refuses a batch inside: %s', async (path) => {
+  it.each(innerBatches)('rejects a batch inside: %s', async (path) => {
     const answer = await batch({
       requests: [{ path: '/' }, { method: 'POST', path, body: { requests: [] } }],
     })
@@ -163,7 +163,7 @@ describe('section 5: the envelope', () => {
     expectError(answer, 400, 109, 'requests.1.path in body')
   })
 
-  it('refuses one that only the defaults name', async () => {
+  it('rejects one that only the defaults name', async () => {
     const answer = await batch({ defaults: { path: '/batch' }, requests: [{}] })
 
     expectError(answer, 400, 109, 'requests.0.path in body')
@@ -177,7 +177,7 @@ describe('section 5: the envelope', () => {
     ])
   })
 
-  it('does not take paths that no URL could hold for a defect', async () => {
+  it('does not treat impossible paths as a defect', async () => {
     const odd = ['/\t/[', '/\n//x:y', '/ ', '/%', '/\u0000', '/\ud800', '/caf\u00e9']
     const paths = [...odd, `/${'a/'.repeat(5000)}`]
 
@@ -227,7 +227,7 @@ describe('section 5: defaults', () => {
     expect(stored(two)).toMatchObject({ payload: 'default', sortindex: 6 })
   })
 
-  it("give way to the request and outweigh the batch's own headers", async () => {
+  it("are overridden by the request and override the batch's own headers", async () => {
     const one = id()
     const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x' }])
     const path = `${records}/${one}`
@@ -322,7 +322,7 @@ describe('section 5: paths and methods', () => {
     },
   )
 
-  it('refuses methods and closed gates as alone, with Allow', async () => {
+  it('rejects methods and closed gates as alone, with Allow', async () => {
     const answer = await batch({
       requests: [
         { method: 'POST', path: records },
@@ -338,7 +338,7 @@ describe('section 5: paths and methods', () => {
     expect(bridge.sandbox.records(bridge.user, 'tabs')).toEqual([])
   })
 
-  it('answers what anybody may ask', async () => {
+  it('serves resources that need no credentials', async () => {
     const answer = await batch({
       requests: ['/', '/__version__', '/__heartbeat__', '/__lbheartbeat__'].map((path) => ({ path })),
     })
@@ -508,7 +508,7 @@ describe('section 5: identities', () => {
     expect(bridge.sandbox.records(bob, 'history')).toMatchObject([{ id: one, payload: 'of bob' }])
   })
 
-  it('answers 401 to just the sub-requests whose identity is refused', async () => {
+  it('answers 401 to just the sub-requests whose identity is rejected', async () => {
     const one = id()
     const refused = { Authorization: 'Bearer not-a-token' }
 
@@ -528,7 +528,7 @@ describe('section 5: identities', () => {
     expect([stored(one)?.payload, stored(`${one}-2`)?.payload]).toEqual(['first', 'last'])
   })
 
-  it('does not look at a large body when the identity of the batch is refused', async () => {
+  it('does not read a large body when the identity of the batch is rejected', async () => {
     const headers = { Authorization: 'Bearer refused', 'X-KeyID': bridge.user.keyId }
     const requests = [{ path: '/', body: { padding: 'x'.repeat(70_000) } }]
 
@@ -537,7 +537,7 @@ describe('section 5: identities', () => {
     expectError(answer, 401, 105)
   })
 
-  it('answers 401 inside 200 when the identity of the batch is refused', async () => {
+  it('answers 401 inside 200 when the identity of the batch is rejected', async () => {
     const headers = { Authorization: 'Bearer refused-everywhere', 'X-KeyID': bridge.user.keyId }
 
     const answer = await batch({ requests: [{ path: records }, { path: '/' }] }, { headers, as: null })
@@ -588,7 +588,7 @@ describe('section 5: one transaction', () => {
     expect(times[0]).toBe(times[1])
   })
 
-  it.each([0, 1, 2, 3])('lets the others stand when request %i is refused', async (place) => {
+  it.each([0, 1, 2, 3])('keeps the others when request %i is rejected', async (place) => {
     const ids = [id(), id(), id()]
     const requests: object[] = ids.map((one) => put(`${records}/${one}`, 'x'))
     requests.splice(place, 0, { method: 'PUT', path: `${records}/bad`, body: { data: { payload: 1 } } })
@@ -599,7 +599,7 @@ describe('section 5: one transaction', () => {
     for (const one of ids) expect(stored(one)?.payload).toBe('x')
   })
 
-  it('lets the others stand when the storage refuses one record', async () => {
+  it('keeps the others when the storage rejects one record', async () => {
     bridge.sandbox.switches.limits.max_record_payload_bytes = 100
     const ids = [id(), id(), id()]
 

@@ -72,7 +72,7 @@ describe('section 6: the errno table, from the requests themselves', () => {
     expectError(await ask(), status, errno, ...(place === null ? [] : [place]))
   })
 
-  it('tells all problems of path, query and headers together, alone and in a batch', async () => {
+  it('lists all problems of path, query and headers together, alone and in a batch', async () => {
     const path = `/collections/bad!name/records?_since=zzz&_limit=0&in_ids=%00`
     const headers = { 'If-Match': 'W/1', 'If-None-Match': '"x' }
     const requests = [{ path: `/buckets/${bridge.user.clientState}${path}`, headers }]
@@ -86,7 +86,7 @@ describe('section 6: the errno table, from the requests themselves', () => {
       expectError(answer, 400, 107, ...places)
   })
 
-  it('tells what is wrong together, too: two preconditions, an alias that differs, a token of no page', async () => {
+  it('also lists problems of combinations: two preconditions, a different alias, an invalid page token', async () => {
     const path = '/collections/history/records?_since=10&gt_last_modified=20&_token=abc&_sort=up'
     const headers = { 'If-Match': '"1"', 'If-None-Match': '"1"' }
 
@@ -95,7 +95,7 @@ describe('section 6: the errno table, from the requests themselves', () => {
     expectError(await bridge.ask(path, { headers }), 400, 107, 'If-None-Match in header', ...inQuery)
   })
 
-  it('asks who it is before it tells what is wrong, unless the path is', async () => {
+  it('checks the credentials before it lists problems, unless the path is invalid', async () => {
     const ask = (path: string) => bridge.ask(path, { as: null })
 
     expectError(await ask('/collections/history/records?_limit=0'), 401, 104)
@@ -112,7 +112,7 @@ describe('section 6: the errno table, from the requests themselves', () => {
     }
   })
 
-  it('401 names the schemes, whoever refuses', async () => {
+  it('401 lists the schemes, whichever server rejected the credentials', async () => {
     const missing = await request(`${bridge.url}/v1/buckets/${bridge.user.clientState}`)
     const refused = await bridge.ask(records, { headers: { Authorization: 'Bearer wrong-too' } })
     storage.plan(() => answering(401))
@@ -161,7 +161,7 @@ describe('section 6: the errno table, from the storage', () => {
     },
   )
 
-  it('400 errno 109 of a refused token names it', async () => {
+  it('400 errno 109 of a rejected token names it', async () => {
     bridge.sandbox.seed(bridge.user, 'forms', 3)
     const { headers } = await bridge.ask('/collections/forms/records?_limit=1')
     failWith(answering(400, {}, '0'))
@@ -171,7 +171,7 @@ describe('section 6: the errno table, from the storage', () => {
     expectError(answer, 400, 109, '_token in querystring')
   })
 
-  it('503 errno 201 for an empty answer that tells neither its type nor how many records it holds', async () => {
+  it('503 errno 201 for an empty response without a type or a record count', async () => {
     failWith({ kind: 'status', status: 200 })
 
     expectError(await get(), 503, 201)
@@ -248,7 +248,7 @@ describe('section 6: the errno table, from the token server', () => {
     expect(answer.text).not.toContain('canary')
   })
 
-  it('is 503 when nobody is there', async () => {
+  it('is 503 when the storage is down', async () => {
     token.plan(() => ({ kind: 'reset-before' }))
 
     expectError(await ask(), 503, 201)

@@ -142,7 +142,7 @@ describe('section 3: filters', () => {
     ...['_since', '_limit', '_token'].map((name) => `${name}=${'9'.repeat(3000)}`),
   ] // prettier-ignore
 
-  it.each(badQueries)('refuses %s, naming it', async (query) => {
+  it.each(badQueries)('rejects %s, naming it', async (query) => {
     const answer = await bridge.ask(`${records}?${query}`)
 
     expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
@@ -156,13 +156,13 @@ describe('section 3: filters', () => {
     }
   })
 
-  it('refuses two names of one parameter that disagree', async () => {
+  it('rejects two names of one parameter that disagree', async () => {
     const answer = await bridge.ask(`${records}?_since=10&gt_last_modified=20`)
 
     expectError(answer, 400, 109, '_since in querystring')
   })
 
-  it('refuses endless queries', async () => {
+  it('rejects endless queries', async () => {
     const answer = await bridge.ask(`${records}?${'x=1&'.repeat(1500)}`)
 
     expectError(answer, 400, 109, 'querystring in querystring')
@@ -261,7 +261,7 @@ describe('section 3: pages', () => {
     expect(idsOf(later)).toContain('late-0')
   })
 
-  it('answers all records at once where the storage pages by itself', async () => {
+  it('returns all records at once even if the storage pages', async () => {
     bridge.sandbox.switches.listCap = 10
 
     const answer = await bridge.ask(records, { as: many })
@@ -330,7 +330,7 @@ describe('section 3: HEAD of a list', () => {
     expect(headers.get('etag')).toBe('"0"')
   })
 
-  it('refuses the query that GET refuses', async () => {
+  it('rejects the query that GET rejects', async () => {
     const { status } = await bridge.ask(`${records}?_limit=0`, { method: 'HEAD' })
 
     expect(status).toBe(400)
@@ -346,7 +346,7 @@ describe('section 3: what the storage says and does', () => {
     expect(headers.get('quota-remaining')).toBe('123.45')
   })
 
-  it('says nothing of a quota that the storage does not tell', async () => {
+  it('has no quota header if the storage sends none', async () => {
     const { headers } = await bridge.ask(records)
 
     expect(headers.get('quota-remaining')).toBeNull()
@@ -363,7 +363,7 @@ describe('section 3: what the storage says and does', () => {
   const rawList = (as: SandboxUser) => send('GET', `/v1/buckets/${as.clientState}${records}`, { as })
   const isCut = ({ text }: { text: string }) => !text.endsWith('0\r\n\r\n') && !text.includes(']}')
 
-  it('cuts the connection when the storage ends its answer too early, after the first byte', async () => {
+  it('cuts the connection when the response of the storage ends too early, after the first byte', async () => {
     const user = await large('cut')
     storage.plan(({ path }) =>
       path.includes('/storage/') ? { kind: 'truncate', afterBytes: 700_000 } : null,
@@ -449,7 +449,7 @@ describe('section 3: filters of Kinto on the fields of every record', () => {
     expect(next.searchParams.get('not_id')).toBe('d')
   })
 
-  it.each(['min_last_modified=x', 'max_last_modified=-1', 'id=\u00e9'])('refuse %s', async (query) => {
+  it.each(['min_last_modified=x', 'max_last_modified=-1', 'id=\u00e9'])('reject %s', async (query) => {
     const name = query.split('=')[0]!
 
     expectError(await bridge.ask(`${records}?${query}`), 400, 109, `${name} in querystring`)

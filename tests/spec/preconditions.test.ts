@@ -204,7 +204,7 @@ describe('section 4: forms of a precondition', () => {
     },
   )
 
-  it('refuses both headers at once', async () => {
+  it('rejects both headers at once', async () => {
     const headers = { 'If-Match': '"1"', 'If-None-Match': '*' }
 
     for (const way of ['alone', 'batch'] as const) {
@@ -276,7 +276,7 @@ describe('section 4: forms of a precondition', () => {
     expect([since.body.data, before.body.data]).toEqual([[], []])
   })
 
-  it('tells that a record exists which was to be created', async () => {
+  it('returns 412 with the record that was to be created', async () => {
     const { id, path } = existing('exists')
 
     const answer = await bridge.ask(path, putOf({ payload: 'new' }, { 'If-None-Match': '*' }))

@@ -169,7 +169,7 @@ describe('section 4: PUT record', () => {
     expect(text).not.toContain('canary')
   })
 
-  it('refuses a body that is too large, whether it says so or not', async () => {
+  it('rejects a body that is too large, whether it says so or not', async () => {
     const text = JSON.stringify({ data: { payload: 'x'.repeat(300_001) } })
     const chunked = new ReadableStream({
       start(controller) {
@@ -266,7 +266,7 @@ describe('section 4: write gate', () => {
     { headers: { 'If-Match': '"1"' }, body: { data: { payload: 'x' } } },
   ]
 
-  it.each(['PUT', 'DELETE'])('refuses %s where it is not enabled, before anything else', async (method) => {
+  it.each(['PUT', 'DELETE'])('rejects %s where it is not enabled, before anything else', async (method) => {
     bridge.sandbox.requests.storage.clear()
     bridge.sandbox.requests.token.clear()
     for (const attempt of attempts) {
@@ -336,7 +336,7 @@ describe('section 4: write gate', () => {
 })
 
 describe('section 4: ids', () => {
-  it('refuses a payload with NUL, alone and for its own sub-request', async () => {
+  it('rejects a payload with NUL, alone and for its own sub-request', async () => {
     const put = putOf({ payload: 'a\0b' })
     const [path, beside] = [record('nul', 'passwords'), record('beside-nul', 'passwords')]
 
@@ -410,7 +410,7 @@ describe('section 4: ids', () => {
     '\u{1f600}',
   ] // prettier-ignore
 
-  it.each(badIds)('refuses %s, naming record_id, without asking the storage', async (raw) => {
+  it.each(badIds)('rejects %s, naming record_id, without asking the storage', async (raw) => {
     bridge.sandbox.requests.storage.clear()
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const answer = await bridge.ask(`/collections/history/records/${raw}`, {
@@ -423,7 +423,7 @@ describe('section 4: ids', () => {
     expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
   })
 
-  it('says 400 naming record_id when the storage refuses an id', async () => {
+  it('says 400 naming record_id when the storage rejects an id', async () => {
     storage.plan(({ path }) =>
       path.endsWith('/storage/history/strange') ? { kind: 'status', status: 400, body: '8' } : null,
     )

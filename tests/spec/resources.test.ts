@@ -141,7 +141,7 @@ describe('section 1: methods', () => {
     ['/v1/', 'TRACE', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'PROPFIND', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'CONNECT', 'GET, HEAD, OPTIONS'],
-  ])('refuses on %s the method %s, with Allow', async (path, method, allow) => {
+  ])('rejects on %s the method %s, with Allow', async (path, method, allow) => {
     const answer = await send(method, path.replace('BUCKET', bucket))
 
     expectError(parsed(answer), 405, 115)
@@ -220,7 +220,7 @@ describe('section 1: paths', () => {
 })
 
 describe('section 1: health', () => {
-  it('answers 503 with the same body while the token server is unwell, and is well again after 5 s', async () => {
+  it('returns 503 with the same body while the token server fails, and 200 at most 5 s after it recovers', async () => {
     let nowMs = 0
     await using ill = await startTestBridge({ monotonicNow: () => nowMs })
     ill.sandbox.switches.healthy = false
@@ -241,7 +241,7 @@ describe('section 1: health', () => {
     expect(probesAfter).toBe(probesBefore)
   })
 
-  it('does not ask anybody for __lbheartbeat__', async () => {
+  it('calls no other service for __lbheartbeat__', async () => {
     bridge.sandbox.requests.token.clear()
 
     await request(`${bridge.url}/__lbheartbeat__`)

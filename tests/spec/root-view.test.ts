@@ -7,7 +7,7 @@ const { bridge, send } = await openWorld()
 const clientStateTold = () => bridge.sandbox.requests.token.entries.at(-1)!.headers.get('x-client-state')
 
 describe('section 2: root view', () => {
-  it('tells what this is, member by member', async () => {
+  it('describes the service, member by member', async () => {
     const { body } = await request(`${bridge.url}/v1/`)
 
     expect(Object.keys(body).sort()).toEqual(
@@ -111,7 +111,7 @@ describe('section 2: root view', () => {
     },
   )
 
-  it('is answered without a user when the token server is away', async () => {
+  it('has no user when the token server is down', async () => {
     await using lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
 
     const { status, body } = await lonely.ask('/v1/')

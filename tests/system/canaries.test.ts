@@ -109,8 +109,8 @@ async function everythingSaid(world: CanaryWorld): Promise<string> {
   return [...world.bridge.lines, world.bridge.errors(), ...world.foreignAnswers].join('\n')
 }
 
-describe('a bridge that is told secrets', () => {
-  it('says none to anybody else, whatever becomes of its requests upstream', async () => {
+describe('a bridge that gets secrets', () => {
+  it('reveals none, whatever happens upstream', async () => {
     const statuses = new Set<number | null>()
     const tryFault = async (index: number): Promise<{ said: string; own: string }> => {
       const renderer = index % 2 === 0 ? 'json' : 'text'
@@ -187,7 +187,7 @@ describe('a bridge that is told secrets', () => {
     },
   )
 
-  it('says none when it loses Redis, or is refused there', async () => {
+  it('reveals none when it loses Redis, or is rejected there', async () => {
     const own = await startRedisServer({
       args: ['--requirepass', redisPassword],
       login: `:${redisPassword}@`,
@@ -209,7 +209,7 @@ describe('a bridge that is told secrets', () => {
     expect(canaries.foundInOwn(world.ownAnswers.join('\n'))).toEqual([])
   })
 
-  it('says none when something is thrown that nobody foresaw', async () => {
+  it('reveals none when an unexpected error is thrown', async () => {
     let callsUntilDefect = Infinity
     const bridge = await startTestBridge({
       writable: ['tabs'],
@@ -293,11 +293,11 @@ describe('the commands', () => {
     expect(outcomes[1]!.stderr).toContain('problems with the settings')
   })
 
-  it('print no secret that the sandbox is told', async () => {
+  it('print no secret of the sandbox', async () => {
     const world = await startCanaryWorld(canaries, settings())
     const owner = world.newOwner()
     const sandbox = start(['sandbox', '--port', '0'])
-    const [, url] = await sandbox.line(/the bridge over it at (http\S+)\.$/)
+    const [, url] = await sandbox.line(/a bridge to it at (http\S+)\.$/)
     await sandbox.line(/^ {2}http\S+\/docs$/)
     const announced = sandbox.lines.length
 

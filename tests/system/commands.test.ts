@@ -59,7 +59,7 @@ describe('the executable', () => {
     expect(unfinished.exitCode).toBe(2)
     expect(unfinished.stderr).toContain('token_server_url')
     expect(checked).toMatchObject({ exitCode: 0 })
-    expect(checked.stderr).toBe('token server: answers\ncache: answers\naddress: is free\n')
+    expect(checked.stderr).toBe('token server: OK\ncache: OK\naddress: available\n')
     expect(checked.stdout + unfinished.stdout + unfinished.stderr).not.toContain(secret)
     expect(response.status).toBe(200)
     expect(well.exitCode).toBe(0)
@@ -69,12 +69,12 @@ describe('the executable', () => {
     expect(wrong.exitCode).toBe(2)
   })
 
-  it('tells of the token server that its host is unknown, and of the cache all the same', async () => {
+  it('reports that the host of the token server is unknown, and checks the cache, too', async () => {
     const { exitCode, stderr } = await checkTokenServer('http://nowhere.invalid')
 
     expect(exitCode).toBe(2)
     expect(stderr).toMatch(/Cannot reach "nowhere\.invalid": \w+: the host is unknown/)
-    expect(stderr).toContain('cache: answers')
+    expect(stderr).toContain('cache: OK')
   })
 
   it.each(['1.5', '2.0'])(
@@ -163,10 +163,10 @@ describe('serve', () => {
 })
 
 describe('sandbox', () => {
-  it('says when it has another port than the usual one, and shows the requests if it is told to', async () => {
+  it('says when it uses another port, and logs requests with --log', async () => {
     const usual = takeUsualPort()
     const sandbox = start(['sandbox', '--log'])
-    const [, url] = await sandbox.line(/the bridge over it at (http\S+)\.$/)
+    const [, url] = await sandbox.line(/a bridge to it at (http\S+)\.$/)
 
     await fetch(`${url}/v1/buckets/b/collections/tabs/records`).then((answer) => answer.text())
     await sandbox.stop()
@@ -179,7 +179,7 @@ describe('sandbox', () => {
     expect(sandbox.errors()).toContain('request method=GET route=records status=401')
   })
 
-  it.each(['--port', '--token-port'])('tells that the port of %s is in use', async (option) => {
+  it.each(['--port', '--token-port'])('says that the port of %s is in use', async (option) => {
     await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
     const { exitCode, stderr } = await run(['sandbox', option, String(taken.port)])
 

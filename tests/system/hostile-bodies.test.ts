@@ -22,7 +22,7 @@ const wide = `{"data":{${Array.from({ length: 150_000 }, (_, index) => `"k${inde
 const escapes = `{"data":{"payload":"${String.raw`\"`.repeat(1_000_000)}`
 
 describe('a hostile body', () => {
-  it('that is too long is refused in the middle, and holds nobody up before', async () => {
+  it('that is too long is rejected midway, and delays no one before', async () => {
     for (const target of targets()) {
       const request = openRaw(bridge.url)
       const headers = { Host: new URL(bridge.url).host, ...identity(), 'Transfer-Encoding': 'chunked' }
@@ -43,7 +43,7 @@ describe('a hostile body', () => {
     { name: '100 000 objects deep', body: deepObjects },
     { name: '150 000 members wide', body: wide },
     { name: 'a string of escapes without an end', body: escapes },
-  ])('of $name is refused, and others are answered', async ({ body }) => {
+  ])('of $name is rejected, and others are answered', async ({ body }) => {
     // What it costs is compared with plain text in tests/costs.
     for (const target of targets()) {
       const [refusal, others] = await Promise.all([

@@ -14,7 +14,7 @@ async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => s
 }
 
 describe('SIGTERM', () => {
-  it('lets what is under way end, takes nothing new, and ends with 0', async () => {
+  it('finishes requests in flight, accepts no new ones, and exits 0', async () => {
     await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({ tokenServerUrl: held.url })
     const slow = askSlowly(bridge.url)
@@ -34,7 +34,7 @@ describe('SIGTERM', () => {
     expect(await bridge.exited).toBe(0)
   })
 
-  it('ends with 0 after the time of grace, whatever is under way', async () => {
+  it('exits with 0 after the grace period, whatever is in flight', async () => {
     await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({
       tokenServerUrl: held.url,
@@ -70,7 +70,7 @@ describe('SIGTERM', () => {
 })
 
 describe('shutdown_delay_seconds', () => {
-  it('goes on until then and asks clients to close their connections', async () => {
+  it('keeps serving for that time and asks clients to close their connections', async () => {
     await using bridge = await startExecutable({ settings: { shutdown_delay_seconds: '60' } })
     const before = await fetch(`${bridge.url}/v1/`)
 
@@ -212,26 +212,29 @@ describe('the event listening', () => {
 })
 
 describe('NOTIFY_SOCKET', () => {
-  it.each(['1', '2'])('is told of readiness, reloading, life and end, with workers = %s', async (workers) => {
-    const address = `@sync-bridge-${crypto.randomUUID()}`
-    const manager = listenForNotifications(address)
-    await using bridge = await startExecutable({
-      settings: { workers },
-      // Rarely, because the kernel keeps ten messages for a test that is late.
-      environment: { NOTIFY_SOCKET: address, WATCHDOG_USEC: '2000000' },
-    })
-    await eventually('it is ready', () => manager.messages.includes('READY=1'))
+  it.each(['1', '2'])(
+    'gets notifications of readiness, reload, watchdog and stop, with workers = %s',
+    async (workers) => {
+      const address = `@sync-bridge-${crypto.randomUUID()}`
+      const manager = listenForNotifications(address)
+      await using bridge = await startExecutable({
+        settings: { workers },
+        // Rarely, because the kernel keeps ten messages for a test that is late.
+        environment: { NOTIFY_SOCKET: address, WATCHDOG_USEC: '2000000' },
+      })
+      await eventually('it is ready', () => manager.messages.includes('READY=1'))
 
-    bridge.signal('SIGHUP')
-    await bridge.line(/"event":"settings reloaded"/)
-    await eventually('it lives', () => manager.messages.includes('WATCHDOG=1'))
-    await bridge.stop()
-    await eventually('it stops', () => manager.messages.includes('STOPPING=1'))
-    manager.close()
+      bridge.signal('SIGHUP')
+      await bridge.line(/"event":"settings reloaded"/)
+      await eventually('it lives', () => manager.messages.includes('WATCHDOG=1'))
+      await bridge.stop()
+      await eventually('it stops', () => manager.messages.includes('STOPPING=1'))
+      manager.close()
 
-    const states = manager.messages.filter((message) => message !== 'WATCHDOG=1')
-    expect(states).toEqual(['READY=1', 'RELOADING=1', 'READY=1', 'STOPPING=1'])
-  })
+      const states = manager.messages.filter((message) => message !== 'WATCHDOG=1')
+      expect(states).toEqual(['READY=1', 'RELOADING=1', 'READY=1', 'STOPPING=1'])
+    },
+  )
 
   it('may be gone, or no socket at all', async () => {
     for (const address of ['@nobody-listens-there', '/nowhere/notify', 'nonsense', `/${'a'.repeat(200)}`]) {
@@ -263,7 +266,7 @@ describe('requests', () => {
     expect(bridge.events('request').map(({ requestId }) => requestId)).toEqual([own, first, second, bad])
   })
 
-  it('leave one line each in the log, which tells what they cost and nothing about anybody', async () => {
+  it('leave one line each in the log, with their cost and no personal data', async () => {
     await using bridge = await startExecutable()
     const user = bridge.sandbox.addUser('alice')
     const identity = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
@@ -325,7 +328,7 @@ describe('requests', () => {
     ).toEqual(['records', null])
   })
 
-  it('are told to a statsd, and go on when there is none', async () => {
+  it('are sent to statsd, and work without one', async () => {
     const received: string[] = []
     const statsd = await Bun.udpSocket({
       hostname: '127.0.0.1',

@@ -35,7 +35,7 @@ describe('service.metrics_listen', () => {
     expect(await open.json()).toMatchObject({ code: 404, errno: 111 })
   })
 
-  it.each(['1', '2'])('is told when %s workers can not have it', async (workers) => {
+  it.each(['1', '2'])("is reported when %s workers can't use it", async (workers) => {
     await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
 
     const settings = { metrics_listen: `127.0.0.1:${taken.port}`, workers }

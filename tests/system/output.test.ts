@@ -22,7 +22,7 @@ afterAll(() => sandbox.stop())
 afterAll(endAll)
 
 describe('serve whose standard output', () => {
-  it.each(['is read by nobody', 'was closed by its reader', 'is a full disk'])(
+  it.each(['is never read', 'was closed by its reader', 'is a full disk'])(
     '%s answers every request, and ends as usual',
     async (kind) => {
       const port = freePort()
@@ -75,7 +75,7 @@ function open(kind: string, folder: string): { stdout: number; close(): void } {
   // Opened for both, because opening a pipe for one alone waits for the other.
   const reader = openSync(pipe, 'r+')
   const stdout = openSync(pipe, 'w')
-  process.once('exit', () => kind === 'is read by nobody' && closeSync(reader))
+  process.once('exit', () => kind === 'is never read' && closeSync(reader))
   return {
     stdout,
     close() {
@@ -109,7 +109,7 @@ describe('serve whose output is the journal of systemd', () => {
     return readFileSync(file, 'utf8').trimEnd().split('\n')
   }
 
-  it('tells it the priority of every line', async () => {
+  it('gives every line its priority', async () => {
     const lines = await outputOf((file) => `${statSync(file).dev}:${statSync(file).ino}`)
 
     expect(lines[0]).toStartWith('<4>warning: bridge.ini:')

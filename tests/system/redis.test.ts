@@ -61,7 +61,7 @@ describe('serve with Redis as its cache', () => {
 })
 
 describe('serve without Redis and token server', () => {
-  it('listens all the same, says what is missing, and is well as soon as they are there', async () => {
+  it('listens anyway, reports what is missing, and is healthy as soon as they are up', async () => {
     const tokenPort = freePort()
     await using absent = createRedisServer()
     const bridge = await serve({

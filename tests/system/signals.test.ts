@@ -37,7 +37,7 @@ const settings = () => ({
 afterAll(endAll)
 
 describe('SIGTERM', () => {
-  it('lets reads and batches under way come to their end, and exits 0', async () => {
+  it('finishes reads and batches in flight, and exits 0', async () => {
     const bridge = await serve(settings())
     proxy.plan(({ method, query }) =>
       method === 'GET' && query.get('sort') === 'newest' && !query.has('ids') ? { kind: 'hang' } : null,

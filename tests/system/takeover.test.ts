@@ -259,7 +259,7 @@ describe('SIGHUP under a service manager', () => {
 })
 
 describe('a second instance', () => {
-  it('is refused, although processes of one service share their port', async () => {
+  it('is rejected, although processes of one service share their port', async () => {
     const service = await startService()
     const port = new URL(service.url).port
     const second = start(['serve', '--config', 'other.ini'], {

@@ -56,7 +56,7 @@ async function namesDuring(act: () => Promise<unknown>): Promise<{ token: unknow
 }
 
 describe('X-Request-Id', () => {
-  it('goes along to the token server and with every call of the storage', async () => {
+  it('is sent to the token server and with every storage call', async () => {
     const { ask, bucket } = newcomer()
     const requests = [
       { method: 'PUT', path: `${bucket}/collections/tabs/records/b`, body: { data: { payload: 'x' } } },
@@ -120,7 +120,7 @@ describe('the line of a request in the log', () => {
     expect(line.upstreamCalls).toBeGreaterThan(0)
   })
 
-  it('tells nothing of a storage that was not asked', async () => {
+  it('logs nothing about a storage that was not called', async () => {
     const { ask } = newcomer()
     const name = crypto.randomUUID()
 

@@ -35,7 +35,7 @@ async function metricsOf(url: string): Promise<Record<string, number>> {
 const answered = 'sync_bridge_requests_total{route="lbheartbeat",method="GET",status="200"}'
 
 describe('several workers', () => {
-  it('listen at one address, which is told once, and count as one', async () => {
+  it('listen at one address, which is logged once, and count as one', async () => {
     await using executable = await startWorkers({ settings: { workers: '3' } })
 
     // A new connection for each, so that they are spread.
@@ -53,7 +53,7 @@ describe('several workers', () => {
     expect(await executable.stop()).toBe(0)
   })
 
-  it('are replaced when they die, while the others go on', async () => {
+  it('are replaced when they die, while the others continue', async () => {
     await using executable = await startWorkers()
     const [first, second] = workersOf(executable)
 
@@ -104,7 +104,7 @@ describe('several workers', () => {
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
-  it('are all kept when it was the supervisor that hung, which the service manager learns of', async () => {
+  it('are all kept when the supervisor itself hung, which the service manager notices', async () => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
     await using executable = await startWorkers({
@@ -138,7 +138,7 @@ describe('several workers', () => {
     await Promise.all(answers)
   })
 
-  it('answer what is under way after SIGTERM, even one sent to each of them, and then all is 0', async () => {
+  it('finish requests in flight after SIGTERM, even one sent to each of them, and then all exit 0', async () => {
     await using held = await startHeldTokenServer()
     await using executable = await startWorkers({ tokenServerUrl: held.url })
     const slow = [askSlowly(executable.url), askSlowly(executable.url), askSlowly(executable.url)]
@@ -186,7 +186,7 @@ describe('several workers', () => {
     expect(waiting.map(({ settings }) => settings)).toEqual(['batch_max_requests'])
   })
 
-  it('are not started when the port is taken, which is told once', async () => {
+  it('are not started when the port is in use, which is logged once', async () => {
     await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
 
     const failure = await startWorkers({ settings: { port: String(taken.port) } }).catch(String)

@@ -13,7 +13,7 @@ describe('parseJson', () => {
 })
 
 describe('recordCountOf and nextOffsetOf', () => {
-  it('read what an answer tells of itself', () => {
+  it('read the headers of a response', () => {
     const headers = new Headers({ 'X-Weave-Records': '12', 'X-Weave-Next-Offset': 'a:1' })
 
     expect(recordCountOf(headers)).toBe(12)

@@ -272,7 +272,7 @@ describe('BsoRewriter', () => {
     }
   })
 
-  it('refuses a line that does not end', () => {
+  it('rejects a line that does not end', () => {
     const rewriter = new BsoRewriter()
     const piece = Buffer.alloc(1024 * 1024, 'x')
 

@@ -122,7 +122,7 @@ describe('writeBsos', () => {
 })
 
 describe('readUploadResult', () => {
-  it('tells what was refused, and why', () => {
+  it('says which records were rejected, and why', () => {
     const failed = { b: 'invalid bso', c: ['retry bytes'] }
 
     const result = readUploadResult({ modified: 12.34, success: ['a'], failed }, ['a', 'b', 'c', 'd'])
@@ -139,13 +139,13 @@ describe('readUploadResult', () => {
     })
   })
 
-  it('tells that the database failed', () => {
+  it('reports a database failure', () => {
     const failed = { a: 'db error', b: 'db error' }
 
     expect(readUploadResult({ success: [], failed }, ['a', 'b'])?.isBroken).toBe(true)
   })
 
-  it('tells the name of a batch, whether it is text or a number', () => {
+  it('reads a batch id that is a string or a number', () => {
     expect(readUploadResult({ batch: 'MTI=', success: [], failed: {} }, [])?.batch).toBe('MTI=')
     expect(readUploadResult({ batch: 12, success: [], failed: {} }, [])?.batch).toBe('12')
   })

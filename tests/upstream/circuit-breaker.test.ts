@@ -67,7 +67,7 @@ describe('a circuit', () => {
     expect(isRefused('f')).toBe(false)
   })
 
-  it('never opens because of an answer, whatever its status is, however many users get it', () => {
+  it('never opens because of a response, whatever its status, however many users get it', () => {
     const { answers, isRefused } = start()
 
     for (let user = 0; user < 100; user += 1) answers(`user ${user}`)

@@ -159,7 +159,7 @@ describe.each([
     expect(tally(outcomes)).toEqual({ 200: 100 })
   })
 
-  it('leaves lists that are long to HTTP/1.1, so that their readers hold up nobody', async () => {
+  it('uses HTTP/1.1 for long lists, so that their readers block no other call', async () => {
     const { send, outcomeOf } = await start(starter)
 
     const { stream } = await send({ path: '/?length=4000000', isStreamed: true })
@@ -182,7 +182,7 @@ describe.each([
     expect(protocols()).toEqual({ 'HTTP/2': 1 })
   })
 
-  it('goes on after a restart, without HTTP/2 where it is not offered any more', async () => {
+  it('continues after a restart that no longer offers HTTP/2', async () => {
     const { front, outcomeOf } = await start(starter)
     const before = await outcomeOf(write)
 
@@ -213,7 +213,7 @@ describe('HTTP/1.1', () => {
 })
 
 describe('the first calls to an origin', () => {
-  it('cost one handshake in vain together, where the server refuses HTTP/2 with an alert', async () => {
+  it('cost one failed handshake together if the server rejects HTTP/2 with an alert', async () => {
     const { wire, outcomeOf } = await start(startRefusing)
 
     const outcomes = await Promise.all(times(40, (turn) => outcomeOf(turn % 4 === 3 ? write : {})))
@@ -223,7 +223,7 @@ describe('the first calls to an origin', () => {
     expect(wire.connections).toBeLessThanOrEqual(41)
   })
 
-  it('wait three seconds at most for one that hangs, and no longer than they have', async () => {
+  it('wait at most three seconds for one that hangs, and never beyond their deadline', async () => {
     const { outcomeOf } = await start()
     storage.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
     jest.useFakeTimers()
@@ -260,7 +260,7 @@ describe('HTTP/2', () => {
     expect(protocols()).toEqual({ 'HTTP/2': 4, 'HTTP/1': 2 })
   })
 
-  it('is asked for by one read again, while the others go on without it', async () => {
+  it('is tried again by one read, while the others continue without it', async () => {
     const { wire, outcomeOf, clock } = await start(startNginx, { http2: false })
     for (const _ of times(2, () => 0)) await Promise.all(times(20, () => outcomeOf()))
     const { connections } = wire
@@ -287,7 +287,7 @@ describe('connections that end with GOAWAY', () => {
     expect(storage.requests.length - before).toBe(writes[200]!)
   })
 
-  it('cost no write of a client, because the bridge looks whether it was carried out', async () => {
+  it('lose no write of a client, because the bridge checks whether it was applied', async () => {
     const { bridge, node, put } = await startBridge(startNginx, { requestsOfConnection: 20 })
 
     const answers = await Promise.all(times(60, (turn) => put(`id${turn}`)))
@@ -298,7 +298,7 @@ describe('connections that end with GOAWAY', () => {
     expect(node.requests.length).toBeGreaterThan(120)
   })
 
-  it('cost nothing when nginx is told to reload, and has another certificate then', async () => {
+  it('survive a reload of nginx with another certificate', async () => {
     const both = certificates.caPem + others.caPem
     const { front, outcomeOf, upstream } = await start(startNginx, {}, both)
     // A connection that a worker accepts when it has been told to go is never told so, and used for as long as there are requests.
@@ -322,7 +322,7 @@ describe('connections that end with GOAWAY', () => {
 })
 
 describe('a connection that dies', () => {
-  it('costs none of 100 reads on it, of which each is sent once more', async () => {
+  it('fails none of 100 reads on it, each of which is sent again', async () => {
     const { wire, outcomeOf } = await start()
     const hanging = await hangOn(wire, 100, (user) => outcomeOf({ user: `user ${user}` }))
 
@@ -397,7 +397,7 @@ describe('a connection that dies', () => {
     },
   )
 
-  it('is left, once a request on it has waited for more than a second in silence', async () => {
+  it('is no longer used once a request on it got no response for more than a second', async () => {
     const { wire, outcomeOf } = await start()
     await outcomeOf()
     const { connections } = wire

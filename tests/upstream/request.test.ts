@@ -50,12 +50,12 @@ describe('storageAddress', () => {
     expect(url.href).toBe('http://127.0.0.1:5000/sync/1.5/7/info/collections')
   })
 
-  it.each(['.', '..', ''])('refuses the segment "%s", which URL parsers remove', (segment) => {
+  it.each(['.', '..', ''])('rejects the segment "%s", which URL parsers remove', (segment) => {
     expect(() => storageAddress(base, ['storage', 'tabs', segment])).toThrow(RangeError)
     expect(() => storageAddress(base, ['storage', segment, 'storage'])).toThrow(RangeError)
   })
 
-  it('refuses text that is no Unicode', () => {
+  it('rejects text that is no Unicode', () => {
     expect(() => storageAddress(base, ['storage', 'tabs', '\ud800'])).toThrow()
   })
 
@@ -124,7 +124,7 @@ describe('listQuery', () => {
     ])
   })
 
-  it('refuses an empty list of ids, which the storage would take for all', () => {
+  it('rejects an empty list of ids, which the storage would take for all', () => {
     expect(() => listQuery({ sort: 'newest', ids: [] })).toThrow(RangeError)
   })
 })

@@ -172,7 +172,7 @@ describe('createSend', () => {
     expect(length).toBe(4_000_000)
   })
 
-  it('is unreachable, with certainty, when nobody listens, or there is no such host', async () => {
+  it('is certainly unreachable when nothing listens, or the host is unknown', async () => {
     const { send, exchanges } = makeSend(`http://127.0.0.1:${freePort()}`)
 
     const write = await failureOf(send({ method: 'POST', body: '{}' }))
@@ -196,7 +196,7 @@ describe('createSend', () => {
     expect(exchanges).toMatchObject([{ status, failure: 'bad-response' }])
   })
 
-  it.each(['600', '999', '099'])('refuses status %s', async (status) => {
+  it.each(['600', '999', '099'])('rejects status %s', async (status) => {
     const base = await startRaw(`HTTP/1.1 ${status} Odd\r\nContent-Length: 2\r\n\r\nok`)
 
     expect(await failureOf(makeSend(base).send())).toMatchObject({
@@ -205,14 +205,14 @@ describe('createSend', () => {
     })
   })
 
-  it('refuses an encoded answer', async () => {
+  it('rejects an encoded answer', async () => {
     const headers = { 'Content-Encoding': 'gzip' }
     const { send } = await start(() => new Response(Bun.gzipSync(Buffer.alloc(1_000_000)), { headers }))
 
     expect(await failureOf(send())).toMatchObject({ failure: 'bad-response', status: 200 })
   })
 
-  it('gives up when its signal says so, before and after the headers', async () => {
+  it('aborts with its signal, before and after the headers', async () => {
     const { proxy, send } = await start(() => new Response('x'.repeat(400_000)))
     proxy.plan(({ index }) => (index === 0 ? { kind: 'hang' } : { kind: 'hang-mid-body', afterBytes: 10 }))
     const early = new AbortController()
@@ -260,7 +260,7 @@ describe('createSend', () => {
     await ended.promise
   })
 
-  it('leaves no place taken, whatever becomes of a call', async () => {
+  it('frees its permit, however a call ends', async () => {
     const permits = permitsFor(1)
     const { proxy, send, text } = await start(() => new Response('x'.repeat(400_000)), {
       permits,
@@ -297,7 +297,7 @@ describe('createSend', () => {
 })
 
 describe('the limits of calls in flight', () => {
-  it('let the calls of one user wait for each other, and keep nobody else waiting', async () => {
+  it('let the calls of one user wait for each other, and delay no other user', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(4, 2) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
     const hanging = Array.from({ length: 5 }, () => send({ path: '/hang' }))
@@ -327,7 +327,7 @@ describe('the limits of calls in flight', () => {
     await hanging
   })
 
-  it('let nobody wait whose time is over or whose client has hung up, and nothing of it is sent', async () => {
+  it('end the wait of calls that time out or whose client disconnects, and send nothing for them', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(1) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
     void send({ path: '/hang' }).catch(() => {})

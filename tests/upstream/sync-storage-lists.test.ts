@@ -245,7 +245,7 @@ describe('a read that fails', () => {
     expect(held).toBeGreaterThanOrEqual(0.8 * atLeast)
   })
 
-  it('does not wait for its turn when its client has hung up', async () => {
+  it('does not wait for its turn after its client disconnected', async () => {
     const client = new AbortController()
     const { open, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'hang' }))
@@ -355,8 +355,8 @@ describe('a read that fails', () => {
   })
 })
 
-describe('refused credentials', () => {
-  it('refuse a snapshot of where the user has moved, on which a write would be judged', async () => {
+describe('rejected credentials', () => {
+  it('reject a snapshot of where the user has moved, on which a write would be judged', async () => {
     const { storage, has, sandbox, user } = await openRig()
     has(numbered(3))
     sandbox.reassign(user)
@@ -367,7 +367,7 @@ describe('refused credentials', () => {
     })
   })
 
-  it('stop a list that would go on elsewhere', async () => {
+  it('stop a list that would continue on another node', async () => {
     const { storage, has, sandbox, user } = await openRig()
     has(numbered(30))
     sandbox.switches.listCap = 10

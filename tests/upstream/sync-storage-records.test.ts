@@ -48,7 +48,7 @@ describe('collectionTimestamps, count and limits', () => {
     expect(outcome).toMatchObject({ collections: new Map([['tabs', timestamp(1500)]]) })
   })
 
-  it.each(['[]', '{"tabs":"1.00"}', '{"tabs":-1}', '0', 'text'])('take %s for nonsense', async (body) => {
+  it.each(['[]', '{"tabs":"1.00"}', '{"tabs":-1}', '0', 'text'])('reject %s as unusable', async (body) => {
     const { storage, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'rewrite', body }))
 
@@ -78,7 +78,7 @@ describe('collectionTimestamps, count and limits', () => {
     })
   })
 
-  it('assume the limits of old servers where none are told', async () => {
+  it('assume the limits of old servers if none are announced', async () => {
     const { storage, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'status', status: 404, body: '0' }))
 

@@ -62,7 +62,7 @@ describe('write', () => {
     expect(proxy.requests[0]!.headers.get('content-type')).toBe('application/json')
   })
 
-  it('waits for the next step of the clock where it knows that this one is taken', async () => {
+  it('waits for the next step of the clock if this one is used up', async () => {
     const { storage, open, before, pauses, proxy } = await start()
 
     const first = timestampOf(await storage.write('tabs', [{ id: 'a' }], before))
@@ -77,7 +77,7 @@ describe('write', () => {
     expect(proxy.requests.map(({ method }) => method)).toEqual(['POST', 'DELETE', 'GET', 'POST'])
   })
 
-  it('waits for the next step of the clock after a collection was made to exist', async () => {
+  it('waits for the next step of the clock after creating a collection', async () => {
     const { storage, pauses, proxy } = await start()
 
     const made = timestampOf(await storage.remove('forms', ['none'], zeroTimestamp))
@@ -145,7 +145,7 @@ describe('write', () => {
     expect(proxy.requests).toHaveLength(1)
   })
 
-  it('is not begun after the deadline, but finished beyond the point of no return', async () => {
+  it('is not started after the deadline, but completed once it has begun', async () => {
     const { open, before, proxy, clock } = await start()
     const storage = await open({ deadlineAtMs: clock.nowMs - 1 })
 
@@ -185,7 +185,7 @@ describe('stage and commitStaged', () => {
     expect(stored()).toMatchObject({ a: 'new' })
   })
 
-  it('do nothing when the collection has moved', async () => {
+  it('do nothing if the collection has changed', async () => {
     const { storage, sandbox, user, before, later, stored } = await start()
     const batch = batchOf(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, null))
     sandbox.write(user, 'tabs', [{ id: 'b', payload: 'theirs' }])
@@ -201,7 +201,7 @@ describe('stage and commitStaged', () => {
     expect(stored()).toMatchObject({ a: 'old' })
   })
 
-  it('tell which records were not staged', async () => {
+  it('say which records were not staged', async () => {
     const { storage, before } = await start({ limits: { max_record_payload_bytes: 100 } })
 
     const outcome = await storage.stage('tabs', [{ id: 'a', payload: 'x'.repeat(200) }], before, null)
@@ -209,7 +209,7 @@ describe('stage and commitStaged', () => {
     expect(outcome).toMatchObject({ outcome: 'staged', rejected: new Map([['a', 'too-large']]) })
   })
 
-  it('are refused, with nothing done, for a batch that the storage does not know', async () => {
+  it('are rejected, with nothing done, for a batch that the storage does not know', async () => {
     const { storage, before } = await start()
 
     for (const refused of [
@@ -275,7 +275,7 @@ describe('remove', () => {
     expect(Object.keys(stored())).toHaveLength(3)
   })
 
-  it('does nothing when the collection, or a record with a comma, has moved', async () => {
+  it('does nothing if the collection, or a record with a comma, has changed', async () => {
     const { storage, sandbox, user, before, later, stored } = await start()
     sandbox.write(user, 'tabs', [{ id: 'c,d', payload: 'theirs' }])
     later()
@@ -294,7 +294,7 @@ describe('remove', () => {
   })
 })
 
-describe('refused credentials of a write', () => {
+describe('rejected credentials of a write', () => {
   const writes: [string, (storage: BulkStorage, since: Timestamp) => Promise<unknown>][] = [
     ['write', (storage, since) => storage.write('tabs', [{ id: 'a', payload: 'new' }], since)],
     ['stage', (storage, since) => storage.stage('tabs', [{ id: 'a', payload: 'new' }], since, null)],
@@ -311,7 +311,7 @@ describe('refused credentials of a write', () => {
     expect(proxy.requests).toHaveLength(2)
   })
 
-  it.each(writes)('certainly leave nothing behind when no others can be had: %s', async (_, write) => {
+  it.each(writes)('certainly have no effect if no new ones can be fetched: %s', async (_, write) => {
     const { open, before, proxy } = await start()
     const storage = await open({
       renew: () => Promise.reject(new UpstreamError('timeout', 'too slow', { retryAfterSeconds: 7 })),

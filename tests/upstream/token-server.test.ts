@@ -56,7 +56,7 @@ describe('exchange', () => {
     expect(proxy.requests[0]!.target).toBe('/tokens/1.0/sync/1.5')
   })
 
-  it('tells an assertion and the client state, and nothing else', async () => {
+  it('sends the assertion and the client state, and nothing else', async () => {
     const { proxy, tokenServer, identity } = await start()
 
     await tokenServer.exchange(identity)
@@ -84,7 +84,7 @@ describe('exchange', () => {
     expect(expiresAtMs).toBe(1_700_000_060_000)
   })
 
-  it('makes it known when only the clock stands against an assertion', async () => {
+  it('says so if an assertion fails only because of the clock', async () => {
     const { tokenServer, identity, user } = await start()
     const assertion = user.assertion({ expiresInSeconds: -10 })
 
@@ -177,7 +177,7 @@ describe('exchange', () => {
   const cases = Object.entries(unusable).flatMap(([name, values]) =>
     values.map((value): [string, unknown] => [name, value]),
   )
-  it.each(cases)('does not take an answer whose %s is %j', async (name, value) => {
+  it.each(cases)('rejects a response whose %s is %j', async (name, value) => {
     const { proxy, tokenServer, identity, user } = await start()
     const changed = typeof value === 'string' ? value.replace('UID', String(user.uid)) : value
     proxy.plan(() => ({
@@ -238,7 +238,7 @@ describe('a pause that the token server asks for', () => {
     expect(proxy.requests.length).toBe(before)
   })
 
-  it.each([429, 503])('counts for everybody when it is given to an accepted identity: %d', async (status) => {
+  it.each([429, 503])('applies to all users if an accepted identity gets it: %d', async (status) => {
     const { proxy, tokenServer, identity, clock } = await start()
     await tokenServer.exchange(identity)
     proxy.plan(() => ({ ...asked, status }))
@@ -255,7 +255,7 @@ describe('a pause that the token server asks for', () => {
     expect((await tokenServer.exchange(identity)).uid).toBeGreaterThan(0)
   })
 
-  it('counts for everybody once ten identities in a row have got it, and not with another answer between', async () => {
+  it('applies to all users once ten identities in a row got it, without another response in between', async () => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(() => asked)
     for (let name = 0; name < 9; name += 1) await failureOf(tokenServer.exchange(madeUp(name)))

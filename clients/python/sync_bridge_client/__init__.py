@@ -1,6 +1,6 @@
-"""A client of Sync Bridge: reads the collections of a Firefox account through a bridge, decrypts them, and writes to them.
+"""A client for Sync Bridge: reads, decrypts and writes the collections of a Firefox account.
 
-The key never leaves it.
+The key never leaves the program.
 """
 
 from .account import Account, check_account, format_account, parse_account, read_account_file

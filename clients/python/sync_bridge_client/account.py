@@ -1,4 +1,4 @@
-"""The values that reading an account's data takes. docs/connect.md of Sync Bridge says where to get them."""
+"""The values needed to read an account's data. docs/connect.md of Sync Bridge says where to get them."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from .errors import AccountField, ClientError
 
 @dataclass
 class Account:
-    """An account behind a bridge."""
+    """An account and its bridge."""
 
-    # Where the bridge is, such as `http://127.0.0.1:8000`; a final `/v1` may be left out.
+    # The URL of the bridge, such as `http://127.0.0.1:8000`; may end in `/v1`.
     bridge_url: str = ""
     # An access token for Sync.
     token: str = field(default="", repr=False)
-    # Names the key that the data is encrypted with.
+    # Identifies the key that encrypts the data.
     key_id: str = ""
-    # The second half of the key id as 32 hexadecimal digits; it follows from the key id where it is empty.
+    # The second half of the key id, as 32 hexadecimal digits; if empty, it is derived from the key id.
     bucket: str = ""
     # 128 hexadecimal digits; empty for a client that does not decrypt.
     sync_key: str = field(default="", repr=False)
-    # Gets new access tokens; empty for an account whose token is not renewed.
+    # Used to get new access tokens; empty if the token can't be renewed.
     refresh_token: str = field(default="", repr=False)
-    # Where the refresh token is used.
+    # The URL that exchanges the refresh token for an access token.
     token_endpoint: str = ""
-    # As which program it is used.
+    # The OAuth client id that the refresh token was issued to.
     client_id: str = ""
-    # The token server, for those who start a bridge.
+    # The token server, needed to start a bridge.
     token_server_url: str = ""
-    # The file that the account came from, which new access tokens are written to.
+    # The account's file, to which new access tokens are written.
     file: Optional[Path] = None
 
 
@@ -56,7 +56,7 @@ _NAMES = {
 
 
 def parse_account(text: str) -> Account:
-    """Reads lines `NAME=value`, as Firefox prints them with the recipe, among any others; `export` and quotes may be around them."""
+    """Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export` and quotes are allowed."""
     found: Dict[str, str] = {}
     for name, value in re.findall(r"""\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)""", text):
         if name in _NAMES:
@@ -65,16 +65,16 @@ def parse_account(text: str) -> Account:
 
 
 def format_account(account: Account) -> str:
-    """The lines that parse_account reads, without values that are empty."""
+    """Formats an account as the lines that parse_account reads, without empty values."""
     values = {name: getattr(account, attribute) for name, attribute in _NAMES.items()}
     return "".join(f"{name}={value}\n" for name, value in values.items() if value)
 
 
 def read_account_file(path: Union[str, "os.PathLike[str]", None] = None) -> Account:
-    """The account that `sync-bridge connect` has kept; new access tokens are written to the same file.
+    """Reads the account file of `sync-bridge connect`; new access tokens are written to the same file.
 
-    The file is `path`, else the one that SYNC_BRIDGE_ACCOUNT names, else sync-bridge/account.env in XDG_CONFIG_HOME or ~/.config. The
-    variable BRIDGE_URL says where the bridge is, else the file does. Raises ClientError when the file can't be read.
+    The file is `path`, else SYNC_BRIDGE_ACCOUNT, else sync-bridge/account.env in XDG_CONFIG_HOME or ~/.config. The variable BRIDGE_URL
+    overrides the URL of the bridge in the file. Raises ClientError if the file can't be read.
     """
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     file = Path(path or os.environ.get("SYNC_BRIDGE_ACCOUNT") or Path(config) / "sync-bridge/account.env")
@@ -90,20 +90,20 @@ def read_account_file(path: Union[str, "os.PathLike[str]", None] = None) -> Acco
 
 
 def keep_token(account: Account) -> None:
-    """Writes the account's token into the file that the account came from. Its other lines stay as they are.
+    """Writes the account's token into its file; other lines stay unchanged.
 
-    Warns when it can't: the next run will need another token.
+    Warns on failure: the next run will renew the token again.
     """
     if account.file is None:
         return
     try:
         file = account.file.resolve()
         text = file.read_bytes().decode()
-        # Somebody may have put another account's values there meanwhile.
+        # The file may contain another account by now.
         if parse_account(text).refresh_token != account.refresh_token:
             return
         text = re.sub(r"^((?:export )?BEARER_TOKEN=)[^\r\n]*", rf"\g<1>{account.token}", text, count=1, flags=re.M)
-        # Made with mode 0600, under a name that nobody else has.
+        # Created with mode 0600, under a unique name.
         descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
         try:
             with open(descriptor, "wb") as opened:
@@ -120,10 +120,9 @@ def keep_token(account: Account) -> None:
 
 
 def check_account(given: Account) -> Account:
-    """A copy of the account, without what comes along when values are copied.
+    """Validates an account, and cleans up values that were copied with surrounding characters.
 
-    Raises ClientError, which names the field, when it can't be used. The bucket may be left out, and the sync key by those who don't
-    decrypt.
+    Raises ClientError with the name of the invalid field. The bucket is optional; so is the sync key, if nothing is decrypted.
     """
     cleaned = {name: _without_quotes(getattr(given, name)) for name in _NAMES.values()}
     account = dataclasses.replace(given, **cleaned)  # type: ignore[arg-type]  # all of these are texts
@@ -131,16 +130,16 @@ def check_account(given: Account) -> Account:
     state = re.fullmatch(r"\d+-([\w-]{22})={0,2}", account.key_id, re.ASCII)
     if state is None:
         shape = "a number, a hyphen and 22 characters, like 1700000000000-AbCdEfGhIjKlMnOpQrStUv"
-        raise _wrong("key_id", f"The key id is {shape}.")
+        raise _wrong("key_id", f"The key id must be {shape}.")
     bucket = _hex_of_base64(state[1])
     if account.bucket.lower() not in ("", bucket):
-        advice = "Leave this field empty if the key id is right: the bucket follows from it."
+        advice = "Leave it empty if the key id is right: the bucket follows from it."
         raise _wrong("bucket", f"This bucket belongs to another account than the key id. {advice}")
     account.bucket = bucket
     if account.bridge_url == "":
         raise _wrong("bridge_url", "The address of the bridge is missing: set BRIDGE_URL, or bridge_url of the account.")
     if not _is_web_address(account.bridge_url):
-        raise _wrong("bridge_url", f"The address of the bridge begins with https:// or http://: {account.bridge_url}")
+        raise _wrong("bridge_url", f"The address of the bridge must begin with https:// or http://: {account.bridge_url}")
     account.sync_key = "" if account.sync_key == "" else _read_key(account.sync_key)
     return account
 
@@ -158,7 +157,7 @@ def _wrong(name: AccountField, message: str) -> ClientError:
 
 
 def _read_token(text: str) -> str:
-    """An access token as headers can carry it."""
+    """Validates an access token for use in a header."""
     token = re.sub(r"^bearer(\s+|$)", "", text, flags=re.I)
     if token == "":
         raise _wrong("token", "The access token is missing.")
@@ -166,7 +165,7 @@ def _read_token(text: str) -> str:
     if strange is None:
         return token
     what = "a space" if strange[0].isspace() else f"“{strange[0]}”"
-    raise _wrong("token", f"There is {what} in this access token, which no token has: copy it again.")
+    raise _wrong("token", f"This access token contains {what}, which is invalid: copy it again.")
 
 
 def _read_key(text: str) -> str:
@@ -175,11 +174,11 @@ def _read_key(text: str) -> str:
     if re.fullmatch(r"[\w+/-]{86}={0,2}", text, re.ASCII):
         return _hex_of_base64(text.rstrip("="))
     forms = "128 hexadecimal digits, or 86 characters of base64url"
-    raise _wrong("sync_key", f"The sync key is 64 bytes: {forms}.")
+    raise _wrong("sync_key", f"The sync key must be {forms}.")
 
 
 def _without_quotes(text: str) -> str:
-    """Values are often copied together with the quotes around them."""
+    """Removes surrounding quotes, which are often copied along."""
     return re.sub("^[\"'“”„‘’`]|[\"'“”„‘’`]$", "", text.strip())
 
 

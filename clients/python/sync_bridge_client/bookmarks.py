@@ -1,4 +1,4 @@
-"""Bookmarks as a tree."""
+"""The tree of bookmarks."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ _ROOT_TITLES = {
     "mobile": "Mobile Bookmarks",
 }
 
-# The ids of the folders at the top, which every account has.
+# The ids of the root folders, which every account has.
 BOOKMARK_ROOTS = tuple(_ROOT_TITLES)
 
 
 @dataclass(eq=False)
 class BookmarkNode:
-    """A bookmark, or a folder with its contents. All texts can be printed; those of `clear` are as they were written."""
+    """A bookmark, or a folder with its contents. All texts are printable; those in `clear` are unchanged."""
 
     record: SyncRecord
     clear: ClearRecord = field(repr=False)
     kind: Literal["folder", "bookmark", "separator"]
     title: str
     children: List["BookmarkNode"] = field(default_factory=list, repr=False)
-    # None at the top, which is level 1.
+    # None at level 1.
     parent: Optional["BookmarkNode"] = field(default=None, repr=False)
     level: int = 1
-    # Its number among `siblings`, itself included; the first is 1.
+    # Its position among its siblings, starting at 1.
     position: int = 1
     siblings: int = 1
-    # How many bookmarks are in there, and in the folders below.
+    # The number of bookmarks in a folder, including subfolders.
     count: int = 0
-    # The titles of the folders that it is in, with slashes between; empty at the top.
+    # The titles of its parent folders, separated by slashes; empty at the top level.
     path: str = ""
 
 
 def bookmark_tree(records: Iterable[SyncRecord]) -> List[BookmarkNode]:
-    """Bookmarks as their folders have them: a folder's `children` decides about order. Returns what is at the top.
+    """Builds the tree of bookmarks, and returns its top level.
 
-    What no folder lists is shown in the folder that it names, and what names none that exists at the end. Records that can't be read and
-    deletions are left out.
+    A folder's `children` decides its contents and their order. A record that no folder lists goes to the end of its parent folder; without
+    an existing parent, to the top level. Leaves out deletions and records that can't be decrypted.
     """
     nodes: Dict[str, BookmarkNode] = {}
     for record in records:
@@ -69,7 +69,7 @@ def bookmark_tree(records: Iterable[SyncRecord]) -> List[BookmarkNode]:
         place(node, nodes.get(parent_id) if isinstance(parent_id, str) else None)
     tops = roots + [node for node in nodes.values() if node.parent is None and node not in roots]
     seen = set(walk(tops))
-    # Folders that hold one another hang on nothing: one of each such circle comes to the top.
+    # Folders that contain each other are reachable from no root, so one folder of each cycle moves to the top level.
     for node in nodes.values():
         if node not in seen:
             top = _cut_circle(node)
@@ -90,7 +90,7 @@ def _node_of(record: SyncRecord, clear: ClearRecord) -> BookmarkNode:
 
 
 def _cut_circle(start: BookmarkNode) -> BookmarkNode:
-    """Climbs from a node until one comes again, and takes that out of its folder."""
+    """Follows the parents of a node to a cycle, and breaks it."""
     passed = set()
     node = start
     while node not in passed and node.parent is not None:
@@ -117,7 +117,7 @@ def _describe_places(tops: List[BookmarkNode]) -> None:
 
 
 def walk(tops: Iterable[BookmarkNode]) -> List[BookmarkNode]:
-    """The nodes of a tree in their order. A tree may be of any depth."""
+    """Lists the nodes of a tree in order. Not recursive, so any depth works."""
     found: List[BookmarkNode] = []
     waiting = list(tops)[::-1]
     while waiting:
@@ -128,7 +128,7 @@ def walk(tops: Iterable[BookmarkNode]) -> List[BookmarkNode]:
 
 
 def folders_named(tops: Iterable[BookmarkNode], wanted: str) -> List[BookmarkNode]:
-    """The folders of that id or title: an id goes before titles."""
+    """Finds folders by id, or else by title."""
     folders = [node for node in walk(tops) if node.kind == "folder"]
     by_id = [node for node in folders if node.record.stored.id == wanted]
     return by_id or [node for node in folders if node.title == text_of(wanted)]

@@ -1,4 +1,4 @@
-"""What changes in an account."""
+"""Watches an account for changes."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def watch(
     wanted: Optional[FrozenSet[str]],
     on_error: Optional[Callable[[ClientError], None]],
 ) -> Iterator[SyncRecord]:
-    # When each collection had changed last, as far as it was reported.
+    # The last change of each collection that was reported.
     known: Optional[Dict[str, int]] = None
     while True:
         try:
             current = client.collections()
-            # A first round without `since` only learns what there is.
+            # Without `since`, the first round only records the current state.
             if known is None:
                 known = {
                     info.name: info.last_modified if since is None else min(since, info.last_modified) for info in current
                 }
-            # New keys come with records that they open.
+            # New keys are needed for the records that come with them.
             if any(info.name == "crypto" and info.last_modified != known.get("crypto") for info in current):
                 client.forget_keys()
             for info in current:
@@ -36,7 +36,7 @@ def watch(
                 if info.last_modified == last:
                     continue
                 if _is_watched(info.name, wanted):
-                    # A collection that is older than it was has been wiped and filled again.
+                    # A collection with an older timestamp was wiped and filled again.
                     start = 0 if info.last_modified < last else last
                     found: List[SyncRecord] = []
                     newest = info.last_modified

@@ -1,4 +1,4 @@
-"""A collection of an account, read from the bridge."""
+"""Reads the collections of an account."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class CollectionInfo:
-    """A collection of an account; `last_modified` is in ms since 1970."""
+    """A collection and its timestamp, `last_modified`, in ms since 1970."""
 
     name: str
     last_modified: int
@@ -23,7 +23,7 @@ class CollectionInfo:
 
 @dataclass(frozen=True)
 class StoredRecord:
-    """A record as the bridge sends it; `last_modified` is in ms since 1970."""
+    """A record as the bridge returns it; `last_modified` is in ms since 1970."""
 
     id: str
     last_modified: int
@@ -33,10 +33,9 @@ class StoredRecord:
 
 @dataclass(frozen=True)
 class SyncRecord:
-    """A record with its meaning.
+    """A record, stored and decrypted.
 
-    `clear` is None where the key does not open it, and `problem` says why then, as a sentence. A deletion is a record, too:
-    {"id": ..., "deleted": True}.
+    `clear` is None if the key can't decrypt it, and `problem` says why, as a sentence. A deletion is {"id": ..., "deleted": True}.
     """
 
     collection: str
@@ -46,15 +45,15 @@ class SyncRecord:
 
 
 def is_readable(record: SyncRecord) -> bool:
-    """Whether a record could be decrypted and is no deletion."""
+    """Whether a record could be decrypted and is not a deletion."""
     return record.clear is not None and record.clear.get("deleted") is not True
 
 
 @dataclass(frozen=True)
 class Page(Generic[Item]):
-    """A part of a collection.
+    """One page of a collection.
 
-    `last_modified` is when the collection had changed last when its first page was read, in ms since 1970: `since` for the next time.
+    `last_modified` is the collection's timestamp when the first page was read, in ms since 1970. Pass it as `since` next time.
     """
 
     records: List[Item]
@@ -68,9 +67,9 @@ class Count:
 
 
 class Collection:
-    """A collection, which need not exist. Everything here raises ClientError.
+    """A collection; it need not exist. All methods raise ClientError.
 
-    `since`: only what has changed after this moment, in ms since 1970. `page_size`: how many records are asked for at once.
+    `since`: only records changed after this time, in ms since 1970. `page_size`: records per request.
     """
 
     def __init__(self, name: str, requests: Requests, path: str, keys_of: Callable[[str], KeyPair]) -> None:
@@ -80,24 +79,24 @@ class Collection:
         self._keys_of = keys_of
 
     def count(self) -> Count:
-        """How many records it has, and when it has changed last."""
+        """The number of records, and the last change."""
         headers = self._requests.ask(self._path, "head").headers
         return Count(int(headers.get("Total-Records", 0)), _moment_of(headers))
 
     def records(self, since: Optional[int] = None, page_size: int = 1000) -> Iterator[SyncRecord]:
-        """The records, decrypted, as they come. A record that changes meanwhile may come again."""
+        """Yields decrypted records. A record that changes during the read may be yielded twice."""
         for page in self.pages(since, page_size):
             yield from page.records
 
     def pages(self, since: Optional[int] = None, page_size: int = 1000) -> Iterator[Page[SyncRecord]]:
         """The same, page by page."""
-        # The one collection that is not encrypted.
+        # The only collection that is not encrypted.
         keys = None if self.name == "meta" else self._keys_of(self.name)
         for page in self.stored_pages(since, page_size):
             yield Page([self._open(keys, stored) for stored in page.records], page.last_modified)
 
     def stored_pages(self, since: Optional[int] = None, page_size: int = 1000) -> Iterator[Page[StoredRecord]]:
-        """The records as they are stored, page by page."""
+        """Yields stored records, page by page."""
 
         def limited(moment: Optional[int]) -> str:
             return f"?_limit={page_size}" + ("" if moment is None else f"&_since=%22{moment}%22")
@@ -111,13 +110,13 @@ class Collection:
             if is_first:
                 last_modified = _moment_of(answer.headers)
             yield Page([_stored_of(each) for each in data_of(answer.body)], last_modified)
-            # Of the next page's address only the query: nobody but this bridge gets the token.
+            # Only the query of the next URL is used, so the token is sent only to this bridge.
             if next_page is not None:
                 query = f"?{urlsplit(next_page).query}"
             elif is_first:
                 return
-            # A record that changes between two pages moves to the front, and is on none of the later ones: what has changed since the
-            # first page is asked for at the end.
+            # A record that changes during the read moves to the front and is missing from later pages, so the last request reads the
+            # changes since the first page.
             else:
                 query = limited(last_modified)
             is_first = next_page is None
@@ -131,11 +130,11 @@ class Collection:
 
 
 def data_of(body: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The list in an answer. Raises ClientError where there is none."""
+    """The list in a response. Raises ClientError if there is none."""
     data = body.get("data")
     if isinstance(data, list):
         return data
-    raise ClientError("The bridge answers something else than a list: is this its address?")
+    raise ClientError("The bridge returned something else than a list: is this its address?")
 
 
 def _stored_of(each: Dict[str, Any]) -> StoredRecord:
@@ -146,11 +145,11 @@ def _parse_meta(stored: StoredRecord) -> ClearRecord:
     try:
         content = read_json(stored.payload or "")
     except (ValueError, RecursionError) as error:
-        raise UnreadableRecord(stored.id, "It is no JSON") from error
+        raise UnreadableRecord(stored.id, "It is not JSON") from error
     return {"id": stored.id, **(content if isinstance(content, dict) else {})}
 
 
 def _moment_of(headers: Mapping[str, str]) -> int:
-    """The ETag, which is a number of ms in quotes."""
+    """Reads the ETag, which is a number of ms in quotes."""
     digits = headers.get("ETag", "").strip('"')
     return int(digits) if digits.isdigit() else 0

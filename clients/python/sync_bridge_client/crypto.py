@@ -1,7 +1,7 @@
-"""What Firefox does to records before they leave a device. The key never leaves the program.
+"""Encrypts and decrypts records like Firefox. The key never leaves the program.
 
-A record's payload is JSON of `ciphertext`, `IV` (both base64) and `hmac` (hex): AES-256-CBC, with an HMAC-SHA-256 over the base64
-text of the ciphertext. The user's sync key opens one record, `crypto/keys`; the keys in there open all others.
+A record's payload is JSON with `ciphertext`, `IV` (both base64) and `hmac` (hex): AES-256-CBC, with an HMAC-SHA-256 over the base64 text of
+the ciphertext. The user's sync key decrypts one record, `crypto/keys`, whose keys decrypt all others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from .fields import quoted
 
-# A record as Firefox means it: `id`, `deleted`, and what else belongs to its collection.
+# A decrypted record: `id`, `deleted`, and the fields of its collection.
 ClearRecord = Dict[str, Any]
 
-_NOT_ENCRYPTED = "It is not encrypted the way Firefox does it"
-_OTHER_KEY = "It was encrypted with another key, or changed since"
+_NOT_ENCRYPTED = "It is not encrypted like Firefox does it"
+_OTHER_KEY = "It was encrypted with another key, or tampered with"
 
 
 @dataclass(frozen=True)
@@ -42,22 +42,22 @@ class UnreadableRecord(Exception):
 
 
 def key_pair_from_hex(text: str) -> KeyPair:
-    """A pair of keys from 64 bytes, encryption key first: the sync key as 128 hexadecimal digits. Raises ValueError if it is none."""
+    """Imports a sync key: 128 hexadecimal digits, encryption key first. Raises ValueError if it is invalid."""
     if not re.fullmatch("[0-9a-fA-F]{128}", text):
-        raise ValueError("The sync key has to be 128 hexadecimal digits")
+        raise ValueError("The sync key must be 128 hexadecimal digits")
     key = bytes.fromhex(text)
     return KeyPair(key[:32], key[32:])
 
 
 def collection_keys(sync_key_pair: KeyPair, id: str, payload: Optional[str]) -> Callable[[str], KeyPair]:
-    """The keys of all collections, out of the record `keys` of the collection `crypto`: a function from a collection's name to its pair.
+    """Decrypts the record `crypto/keys`; returns a function from a collection's name to its keys.
 
-    Raises UnreadableRecord when the record can't be decrypted, and ValueError when it holds no keys.
+    Raises UnreadableRecord if the record can't be decrypted, and ValueError if it contains no keys.
     """
     content = decrypt_record(sync_key_pair, id, payload)
     common = _pair_of(content.get("default"))
     if common is None:
-        raise ValueError('Cannot use "keys": it holds no keys. Has a Firefox of this account synced yet?')
+        raise ValueError('Cannot use "keys": it contains no keys. Has a Firefox of this account synced yet?')
     collections = content.get("collections")
     own = {name: _pair_of(texts) for name, texts in collections.items()} if isinstance(collections, dict) else {}
     return lambda collection: own.get(collection) or common
@@ -74,16 +74,15 @@ def _pair_of(texts: object) -> Optional[KeyPair]:
 
 
 def decrypt_record(key_pair: KeyPair, id: str, payload: Optional[str]) -> ClearRecord:
-    """The clear record.
+    """Decrypts a record.
 
-    Raises UnreadableRecord when it was encrypted with another key, changed by somebody who does not have the key, or belongs to
-    another id.
+    Raises UnreadableRecord if it was encrypted with another key, tampered with, or belongs to another id.
     """
     ciphertext, iv, mac = _read_payload(id, payload)
     expected = hmac.new(key_pair.authentication, ciphertext, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected.encode(), mac):
         raise UnreadableRecord(id, _OTHER_KEY)
-    # The IV is not part of what the key vouches for.
+    # The HMAC does not cover the IV.
     try:
         decryptor = Cipher(algorithms.AES(key_pair.encryption), modes.CBC(_from_base64(iv))).decryptor()
         unpadder = padding.PKCS7(128).unpadder()
@@ -93,7 +92,7 @@ def decrypt_record(key_pair: KeyPair, id: str, payload: Optional[str]) -> ClearR
     except (ValueError, RecursionError) as error:
         raise UnreadableRecord(id, _NOT_ENCRYPTED) from error
     if not isinstance(content, (dict, list)):
-        raise UnreadableRecord(id, "Its content is no record")
+        raise UnreadableRecord(id, "Its content is not a record")
     if isinstance(content, list) or content.get("id") != id:
         raise UnreadableRecord(id, "Its content belongs to another id")
     return content
@@ -107,16 +106,16 @@ def _read_payload(id: str, payload: Optional[str]) -> Tuple[bytes, str, bytes]:
         raise UnreadableRecord(id, _NOT_ENCRYPTED) from error
     if not all(isinstance(part, str) for part in parts):
         raise UnreadableRecord(id, _NOT_ENCRYPTED)
-    # What is not ASCII has no code of its own, and is no digit.
+    # Other characters than ASCII are not digits.
     return parts[0].encode("utf-8", "replace"), parts[1], parts[2].lower().encode("ascii", "replace")
 
 
 def decrypt_records(
     key_pair: KeyPair, records: Iterable[Tuple[str, Optional[str]]]
 ) -> Tuple[List[ClearRecord], List[Tuple[str, str]]]:
-    """Decrypts many records, given as id and payload: those that can be read, and the ids of the others, each with the reason.
+    """Decrypts many records, given as id and payload; returns the readable ones, and the ids of the others with the reasons.
 
-    Records that a key does not open are in real accounts, and Firefox skips them.
+    Real accounts contain records that the key can't decrypt, which Firefox skips.
     """
     readable: List[ClearRecord] = []
     unreadable: List[Tuple[str, str]] = []
@@ -129,10 +128,10 @@ def decrypt_records(
 
 
 def encrypt_record(key_pair: KeyPair, clear: ClearRecord) -> str:
-    """The payload to write for a clear record. To delete a record for all devices encrypt {"id": ..., "deleted": True}."""
+    """Encrypts a record; returns the payload to write. To delete a record on all devices, encrypt {"id": ..., "deleted": True}."""
     iv = os.urandom(16)
     padder = padding.PKCS7(128).padder()
-    # Half a surrogate pair is in titles that were cut: JSON can escape it, UTF-8 can't hold it.
+    # Truncated titles can contain unpaired surrogates, which JSON can escape but UTF-8 can't encode.
     text = json.dumps(clear, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "backslashreplace")
     padded = padder.update(text) + padder.finalize()
     encryptor = Cipher(algorithms.AES(key_pair.encryption), modes.CBC(iv)).encryptor()
@@ -142,7 +141,7 @@ def encrypt_record(key_pair: KeyPair, clear: ClearRecord) -> str:
 
 
 def read_json(text: str) -> Any:
-    """JSON without the constants that only Python takes for it. Raises ValueError, and RecursionError."""
+    """Parses strict JSON, without the constants that only Python accepts. Raises ValueError, and RecursionError."""
     return json.loads(text, parse_constant=_refuse_constant)
 
 

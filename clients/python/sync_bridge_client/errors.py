@@ -1,4 +1,4 @@
-"""What can go wrong, in words for the person in front of it."""
+"""Errors of the client; their messages are meant for users."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ AccountField = Literal["token", "key_id", "bucket", "sync_key", "bridge_url"]
 
 
 class ClientError(Exception):
-    """Why a client cannot go on.
+    """An error of the client; its message is meant for users.
 
-    `field` names the value of the account that has to be another one, `status` and `errno` are those of the bridge's answer. Each may be
-    None.
+    `field` names the account value that has to change; `status` and `errno` are those of the response. Each may be None.
     """
 
     def __init__(

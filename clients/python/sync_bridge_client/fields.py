@@ -1,4 +1,4 @@
-"""What the fields of records say. Synced data may come from anybody, so every field may be of any type."""
+"""Reads fields of decrypted records. Other programs also write synced data, so any field may have any type."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any, List
 
 
 def text_of(value: object) -> str:
-    """A text that can be printed: what is none becomes an empty one, and half a surrogate pair becomes U+FFFD.
+    """A printable string, or an empty one for any other type; unpaired surrogates become U+FFFD.
 
-    Titles that were cut have such halves, and UTF-8 has no place for them.
+    Truncated titles contain them, and UTF-8 can't encode them.
     """
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else ""
 
 
 def list_of(value: object) -> List[Any]:
-    """What is no list becomes an empty one."""
+    """A list, or an empty one for any other type."""
     return value if isinstance(value, list) else []
 
 
 def quoted(value: object) -> str:
-    """A value as messages show it."""
+    """A value in quotes, for messages."""
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""New bookmarks."""
+"""Adds bookmarks."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .errors import ClientError
 from .fields import list_of, quoted, text_of
 from .sync_client import SyncClient, TransactionRequest, TransactionResponse
 
-# What Firefox keeps of an address.
+# Firefox removes bookmarks with a longer URL.
 _LONGEST_URL = 65_536
-# A folder below this fits into every storage.
+# A smaller folder fits into every storage.
 _ALWAYS_FITS_BYTES = 200_000
 
 
 @dataclass(frozen=True)
 class AddedBookmark:
-    """What has become of a new bookmark: its id and that of its folder.
+    """The ids of a new bookmark and its folder.
 
-    `is_unlisted`: somebody has changed the folder meanwhile, and Firefox puts the bookmark at its end.
+    `is_unlisted`: the folder was changed by another client meanwhile, so Firefox will put the bookmark at its end.
     """
 
     id: str
@@ -44,11 +44,10 @@ def add_bookmark(
     folder: str = "unfiled",
     tags: Iterable[str] = (),
 ) -> AddedBookmark:
-    """Adds a bookmark as Firefox makes it: itself and its folder, whose list of children decides, in one transaction.
+    """Adds a bookmark like Firefox does: writes it and its folder, which lists it in `children`, in one transaction.
 
-    `title` is the address unless it is given; `folder` is the id or the title of a folder, `unfiled` being "Other Bookmarks". Raises
-    ClientError: for an address that Firefox would throw away, a folder that is not there or not the only one of its title, and one that is
-    full, when nothing is written.
+    The default of `title` is the URL; `folder` is the id or title of a folder, by default `unfiled`, "Other Bookmarks". Raises ClientError,
+    and writes nothing, if Firefox would remove the URL, the folder does not exist, its title is ambiguous, or it is full.
     """
     check_url(url)
     node = _find_folder(client.collection("bookmarks").records(), folder)
@@ -62,7 +61,7 @@ def add_bookmark(
         "bmkUri": url,
         "parentid": stored.id,
         "parentName": parent_name if isinstance(parent_name, str) else "",
-        # Firefox wants it no later than the record's own timestamp, which the storage keeps to 10 ms.
+        # Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
         "dateAdded": int(time.time() * 1000) - 1000,
         "tags": list(tags),
     }
@@ -71,7 +70,7 @@ def add_bookmark(
     if len((folder_put.data or {})["payload"]) > _ALWAYS_FITS_BYTES:
         _require_room(client, changed, node)
     added, listed = client.transaction([_put(client, child, {"If-None-Match": "*"}), folder_put])
-    # Nobody else has this id: if it is there already, the same transaction was carried out before it was repeated.
+    # The id is random: if it exists, this transaction was applied before it was repeated.
     if added.status == 412:
         return AddedBookmark(id, stored.id, False)
     _require_written(added)
@@ -86,7 +85,7 @@ def _put(client: SyncClient, clear: ClearRecord, headers: Dict[str, str]) -> Tra
 
 
 def check_url(url: str) -> None:
-    """Raises ClientError for an address that Firefox would throw away at its next sync."""
+    """Raises ClientError for a URL that Firefox would remove at its next sync."""
     if len(url) > _LONGEST_URL:
         raise ClientError(f"Cannot add an address of {len(url)} characters: Firefox keeps {_LONGEST_URL}")
     if not _is_address(url):
@@ -123,7 +122,7 @@ def _is_host(text: str, may_be_empty: bool) -> bool:
 
 
 def _require_room(client: SyncClient, changed: ClearRecord, node: BookmarkNode) -> None:
-    """Raises when the folder is too large for the storage: a condition that is never met asks for that without writing anything."""
+    """Raises if the folder is too large for the storage. Tests that with a condition that always fails, so nothing is written."""
     [answer] = client.transaction([_put(client, changed, {"If-Match": '"1"'})])
     if answer.status != 413:
         return

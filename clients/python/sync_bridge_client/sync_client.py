@@ -1,4 +1,4 @@
-"""A bridge, asked for one account."""
+"""A client for one account."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .transport import LOST_ANSWER, ClientOptions, Requests
 
 @dataclass(frozen=True)
 class TransactionRequest:
-    """A request of a transaction; `data` has the fields to write: `payload`, `sortindex`, `ttl`."""
+    """One request of a transaction; `data` has the fields to write: `payload`, `sortindex`, `ttl`."""
 
     method: Literal["GET", "PUT", "DELETE"]
     collection: str
@@ -28,7 +28,7 @@ class TransactionRequest:
 
 @dataclass(frozen=True)
 class TransactionResponse:
-    """What the bridge answers to a request of a transaction."""
+    """The response to one request of a transaction."""
 
     status: int
     path: str
@@ -38,14 +38,14 @@ class TransactionResponse:
 
 @dataclass(frozen=True)
 class BridgeInfo:
-    """What the bridge says of itself; `max_requests` is how many requests a transaction may have."""
+    """What the root view says about the bridge; `max_requests`: maximum requests in a transaction."""
 
     version: str
     max_requests: int
 
 
 class SyncClient:
-    """A bridge, asked for one account. Everything here raises ClientError."""
+    """A client for one account. All methods raise ClientError."""
 
     def __init__(self, account: Account, options: Optional[ClientOptions] = None) -> None:
         self.account = check_account(account)
@@ -53,19 +53,19 @@ class SyncClient:
         self._keys: Optional[Callable[[str], KeyPair]] = None
 
     def collections(self) -> List[CollectionInfo]:
-        """The account's collections, by their names."""
+        """The account's collections, sorted by name."""
         data = data_of(self.requests.ask(self._path("/collections")).body)
         return sorted((CollectionInfo(each["id"], each["last_modified"]) for each in data), key=lambda info: info.name)
 
     def collection(self, name: str) -> Collection:
-        """A collection, which need not exist."""
+        """A collection; it need not exist."""
         path = self._path(f"/collections/{quote(name, safe='')}/records")
         return Collection(name, self.requests, path, self.keys_of)
 
     def keys_of(self, collection: str) -> KeyPair:
-        """The keys of a collection; the first call fetches those of the account. Those of `crypto` are the sync key.
+        """The keys of a collection; the first call fetches those of the account. The keys of `crypto` are the sync key.
 
-        Raises ClientError when the sync key does not open them, or there are none yet.
+        Raises ClientError if the sync key is wrong, or the account has no keys yet.
         """
         if collection == "crypto":
             return self._sync_key_pair()
@@ -74,11 +74,11 @@ class SyncClient:
         return self._keys(collection)
 
     def forget_keys(self) -> None:
-        """Fetches the keys again before they are used next: a client that was reset has made new ones."""
+        """Fetches the keys again before their next use, because a reset client has created new ones."""
         self._keys = None
 
     def encrypt(self, collection: str, clear: ClearRecord) -> str:
-        """The payload to write for a clear record."""
+        """Encrypts a record; returns the payload to write."""
         return encrypt_record(self.keys_of(collection), clear)
 
     def changes(
@@ -88,20 +88,19 @@ class SyncClient:
         collections: Optional[Iterable[str]] = None,
         on_error: Optional[Callable[[ClientError], None]] = None,
     ) -> Iterator[SyncRecord]:
-        """The records that change, decrypted, oldest first within a collection, without an end.
+        """Yields changed records, decrypted, oldest first within a collection; never ends.
 
-        Begins with what has changed after `since`, in ms since 1970, or with what changes from now on. Watches all collections but `crypto`
-        and `meta`, or those that are named. Asks for the list of collections, and lists only those that have changed. Records that are
-        deleted without a trace are not reported; Firefox leaves one. Raises ClientError when the first round fails or the account is
-        refused; of other rounds that fail `on_error` gets the reason, and the next round makes them good.
+        Starts with the changes after `since`, in ms since 1970; by default, now. Watches the given collections; by default, all except
+        `crypto` and `meta`. Polls the list of collections, and reads only those that have changed. Doesn't see records deleted without a
+        tombstone; Firefox always writes one. Raises ClientError if the first round fails, or if the credentials are rejected. If a later
+        round fails, `on_error` gets the reason, and the next round catches up.
         """
         return watch(self, since, every_seconds, None if collections is None else frozenset(collections), on_error)
 
     def transaction(self, requests: Iterable[TransactionRequest]) -> List[TransactionResponse]:
-        """Carries out requests as one transaction: what is written becomes visible at once, or not at all.
+        """Sends requests as one transaction: all writes become visible at once, or none.
 
-        A request that is refused by itself (a condition that is not met, a write that is not allowed) has its own status and leaves the
-        others.
+        A request that fails on its own (a failed condition, a write that is not enabled) has its own status and does not affect the others.
         """
         below: List[Dict[str, Any]] = []
         for request in requests:
@@ -118,7 +117,7 @@ class SyncClient:
         return [TransactionResponse(each["status"], each["path"], each["headers"], each["body"]) for each in answers]
 
     def info(self) -> BridgeInfo:
-        """What the bridge says of itself."""
+        """Reads the root view."""
         body = self.requests.ask("").body
         return BridgeInfo(str(body.get("project_version")), (body.get("settings") or {}).get("batch_max_requests") or 25)
 
@@ -134,12 +133,12 @@ class SyncClient:
         except ClientError as error:
             if error.status != 404:
                 raise
-            message = "This account has no keys in its storage: has a Firefox of it synced yet?"
+            message = "This account has no keys yet: has any Firefox synced to it?"
             raise ClientError(message, status=404) from None
         try:
             return collection_keys(sync_key_pair, record["id"], record.get("payload"))
         except UnreadableRecord as error:
-            message = "This sync key does not open the account: it belongs to another one, or is an old one."
+            message = "This sync key does not decrypt the account: it is an old one, or that of another account."
             raise ClientError(message, field="sync_key") from error
         except ValueError as error:
             raise ClientError(str(error), field="sync_key") from error
@@ -156,11 +155,11 @@ def connect(
     on_new_token: Optional[Callable[[str], None]] = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> SyncClient:
-    """Opens an account: checks its values, and that its key opens its data. Raises ClientError.
+    """Creates a client, and checks that the sync key decrypts the account. Raises ClientError.
 
-    `max_pauses`: how often a request that is asked to wait (503 or 429 with a pause of up to a minute) is repeated. `on_pause`: is called
-    before each such pause, with its length in seconds and the status. `on_new_token`: is called with a new access token, which is also
-    written to the file that the account came from. `sleep`: what waits.
+    `max_pauses`: maximum retries of a request that gets 503 or 429 with a pause of up to a minute. `on_pause`: called before each pause,
+    with its length in seconds and the status. `on_new_token`: called with a renewed access token, which is also written to the account's
+    file. `sleep`: replaces `time.sleep`.
     """
     client = SyncClient(account, ClientOptions(max_pauses, on_pause, on_new_token, sleep))
     client.keys_of("bookmarks")

@@ -23,7 +23,7 @@ def is_renewable(account: Account) -> bool:
 
 
 def renew_token(account: Account) -> str:
-    """Gets a new access token, for an hour. Raises ClientError: says what to do where the refresh token has ended."""
+    """Gets a new access token, valid for an hour. Raises ClientError; if the refresh token is no longer valid, it says what to do."""
     failure = "Cannot renew the access token"
     wanted = {
         "grant_type": "refresh_token",
@@ -34,18 +34,18 @@ def renew_token(account: Account) -> str:
     }
     status, body = _post(account.token_endpoint, wanted, failure)
     token = (body or {}).get("access_token")
-    # The token becomes a line of a file that shells read.
+    # The token is written to a file that shells read.
     if status == 200 and isinstance(token, str) and re.fullmatch(r"[\w.~+/=-]+", token, re.ASCII):
         return token
-    # The account server's own endpoint, and that of its OAuth service, each number their errors themselves.
+    # The account server and its OAuth service use different error numbers.
     if (status, (body or {}).get("errno")) in [(401, 110), (400, 108)]:
         raise ClientError(f"The refresh token was revoked, or the password was changed: {_NEW_VALUES}", field="token")
     raise _refused(failure, status, body)
 
 
 def revoke_refresh_token(account: Account) -> None:
-    """Ends the refresh token for good. Raises ClientError; a token that has ended already is a success."""
-    failure = "Cannot end the refresh token"
+    """Revokes the refresh token. Raises ClientError; an already invalid token counts as revoked."""
+    failure = "Cannot revoke the refresh token"
     url = re.sub("/token$", "/destroy", account.token_endpoint)
     status, body = _post(url, {"client_id": account.client_id, "token": account.refresh_token}, failure)
     is_unknown = status in (400, 401) and (body or {}).get("errno") in (108, 110)
@@ -55,10 +55,10 @@ def revoke_refresh_token(account: Account) -> None:
 
 def _post(url: str, content: Dict[str, Any], failure: str) -> Tuple[int, Optional[Dict[str, Any]]]:
     try:
-        # A refresh token goes nowhere else.
+        # A redirect could send the refresh token to another server.
         answer = requests.post(url, json=content, allow_redirects=False, timeout=_TIMEOUT_SECONDS)
     except (OSError, ValueError) as error:
-        raise ClientError(f"{failure}: nobody answers at {urlsplit(url).netloc or url}") from error
+        raise ClientError(f"{failure}: no response from {urlsplit(url).netloc or url}") from error
     try:
         body = answer.json()
     except ValueError:
@@ -67,9 +67,9 @@ def _post(url: str, content: Dict[str, Any], failure: str) -> Tuple[int, Optiona
 
 
 def _refused(failure: str, status: int, body: Optional[Dict[str, Any]]) -> ClientError:
-    # Such a check stands in front of Mozilla's, and wants a browser.
+    # Mozilla's bot protection, which only browsers can pass.
     if status == 406 and body is None:
-        what = "the account server accepts only browsers from here (406)"
+        what = "the account server requires a check that only browsers pass (406)"
         return ClientError(f"{failure}: {what}. Try again later or from another network, or {_NEW_VALUES}", status=status)
     message = text_of((body or {}).get("message"))
-    return ClientError(f"{failure}: the account server answers {status} {message}".rstrip(), status=status)
+    return ClientError(f"{failure}: the account server returned {status} {message}".rstrip(), status=status)

@@ -1,4 +1,4 @@
-"""Requests to a bridge, by kinto-http."""
+"""Sends requests to a bridge, with kinto-http."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from .errors import ClientError
 from .fields import text_of
 from .tokens import is_renewable, renew_token
 
-# What is said where the answer to a write is lost.
-LOST_ANSWER = "No answer came: this may have been written, or not. Look before you repeat it."
-# The longest pause that is kept without asking somebody.
+# The message if the response to a write is lost.
+LOST_ANSWER = "No response: the write may have been applied. Check before you repeat it."
+# Longer pauses are reported as an error.
 _LONGEST_PAUSE_SECONDS = 60
-# Longer than the service takes for an answer.
+# Longer than the service takes to respond.
 _TIMEOUT_SECONDS = 120
 
 
 @dataclass(frozen=True)
 class ClientOptions:
-    """How a client reaches the bridge, and what it reports about that."""
+    """How a client sends requests, and what it reports."""
 
-    # How often a request that is asked to wait (503 or 429 with a pause of up to a minute) is repeated.
+    # Maximum retries of a request that gets 503 or 429 with a pause of up to a minute.
     max_pauses: int = 3
-    # Before each such pause, with its length in seconds and the status.
+    # Called before each pause, with its length in seconds and the status.
     on_pause: Optional[Callable[[float, int], None]] = None
-    # With a new access token, besides the file that the account came from.
+    # Called with a renewed access token, which is also written to the account's file.
     on_new_token: Optional[Callable[[str], None]] = None
-    # What waits.
+    # Replaces `time.sleep`.
     sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer that the bridge calls a success; `body` is None for HEAD."""
+    """A successful response; `body` is None for HEAD."""
 
     body: Any
     headers: Mapping[str, str]
 
 
 class Requests:
-    """Asks a bridge for an account: renews the access token, keeps the pauses it is asked for, and turns refusals into errors."""
+    """Sends the requests of one account: renews the access token, waits when asked to, and turns error responses into ClientError."""
 
     def __init__(self, account: Account, options: ClientOptions) -> None:
-        """The account's token is replaced when it is renewed."""
+        """Renewing the token changes `account`."""
         self._account = account
         self._options = options
         address = account.bridge_url.rstrip("/")
@@ -57,7 +57,7 @@ class Requests:
         self._session = Session(server_url=server_url, auth=self._identify, timeout=_TIMEOUT_SECONDS)
 
     def ask(self, path: str, method: str = "get", body: Optional[Dict[str, Any]] = None) -> Answer:
-        """Asks for a path below the version, such as `/batch`; an empty one is the root view. Raises ClientError."""
+        """Sends a request for a path below the version, such as `/batch`; an empty path is the root view. Raises ClientError."""
         pauses = 0
         has_renewed = False
         while True:
@@ -82,7 +82,7 @@ class Requests:
         self._options.sleep(seconds)
 
     def backoff_seconds(self) -> float:
-        """For how long the bridge wants to be left alone by those who have time, as its last answer says."""
+        """The pause that the last response asked of clients that can wait."""
         return max(0.0, (self._session.backoff or 0) - time.time())
 
     def _identify(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
@@ -97,18 +97,18 @@ class Requests:
             self._options.on_new_token(self._account.token)
 
     def _send(self, path: str, method: str, body: Optional[Dict[str, Any]]) -> Answer:
-        # The session would refuse the rest of what was begun until a `Backoff` is over; `changes` keeps it between its rounds.
+        # The session would raise until a `Backoff` is over, even in the middle of a read; `changes` waits between its rounds instead.
         self._session.backoff = None
         try:
-            # Credentials go nowhere else.
+            # A redirect could send the credentials to another server.
             content, headers = self._session.request(method, path or "/", payload=body, allow_redirects=False)
         except requests.exceptions.JSONDecodeError as error:
-            raise ClientError(LOST_ANSWER if body else "The bridge answers no JSON: is this its address?") from error
+            raise ClientError(LOST_ANSWER if body else "The bridge returned no JSON: is this its address?") from error
         except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
-            silent = f"The bridge does not answer at {self._account.bridge_url}. Is it still running?"
+            silent = f"No response from the bridge at {self._account.bridge_url}. Is it running?"
             raise ClientError(LOST_ANSWER if body else silent) from error
         except (OSError, ValueError) as error:
-            broken = "The answer broke off: the storage failed, or the connection."
+            broken = "The response was cut off: the storage or the connection failed."
             raise ClientError(LOST_ANSWER if body else broken) from error
         if method != "head" and not isinstance(content, dict):
             raise ClientError("The bridge answers something else than it should: is this its address?")
@@ -116,7 +116,7 @@ class Requests:
 
 
 def _pause_of(refusal: requests.Response) -> Optional[float]:
-    """The pause that an answer asks for; None where it asks for none, or for one that a person should know of."""
+    """How many seconds the response asks to wait; None if it does not, or too long."""
     if refusal.status_code not in (503, 429):
         return None
     try:
@@ -133,13 +133,13 @@ def _refused(refusal: requests.Response) -> ClientError:
     except ValueError:
         body = None
     if isinstance(body, dict):
-        message, errno = text_of(body.get("message")) or f"The bridge answers {status}.", body.get("errno")
+        message, errno = text_of(body.get("message")) or f"The bridge returned {status}.", body.get("errno")
     else:
-        message, errno = f"The bridge answers {status} and no JSON: is this its address?", None
+        message, errno = f"The bridge returned {status} and no JSON: is this its address?", None
     seconds = refusal.headers.get("Retry-After", "")
     if seconds.isdigit() and int(seconds) > 0:
         message = f"{message} (in {seconds} s)"
     if status != 401:
         return ClientError(message, status=status, errno=errno)
-    # 104: something is missing or contradicts itself, which another token would not cure.
+    # errno 104: the credentials are missing or contradictory, and a new token would not help.
     return ClientError(message, status=status, errno=errno, field="key_id" if errno == 104 else "token")

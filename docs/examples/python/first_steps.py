@@ -8,7 +8,7 @@
     export BUCKET=...          # your client state: 32 hexadecimal digits
     export BEARER_TOKEN=...    # an OAuth access token for Sync, and
     export KEY_ID=...          # the id of your keys, for X-KeyID
-    # or, where the token server still takes them, instead of these two:
+    # or, instead of these two, if the token server still accepts them:
     export ASSERTION=...       # a BrowserID assertion
 
     kinto-python/bin/python first_steps.py bookmarks
@@ -23,7 +23,7 @@ import sys
 try:
     from kinto_http import Client, TokenAuth
 except ImportError:
-    sys.exit(f"""This needs the package kinto-http. To have it in a folder of its own, and to go on:
+    sys.exit(f"""This needs the package kinto-http. To install it in its own folder, and run this again:
 
   python3 -m venv kinto-python
   kinto-python/bin/pip install kinto-http==11.11.0
@@ -36,12 +36,12 @@ def connect(collection):
     identity = ["ASSERTION"] if "ASSERTION" in os.environ and "BEARER_TOKEN" not in os.environ else ["BEARER_TOKEN", "KEY_ID"]
     missing = [name for name in ["BRIDGE_URL", "BUCKET", *identity] if not os.environ.get(name)]
     if missing:
-        sys.exit(f"Set {', '.join(missing)}: docs/connect.md tells where to get them")
+        sys.exit(f"Set {', '.join(missing)}: docs/connect.md says how to get them")
     if "BEARER_TOKEN" in os.environ:
         auth = TokenAuth(os.environ["BEARER_TOKEN"], type="Bearer")
         headers = {"X-KeyID": os.environ["KEY_ID"]}
     else:
-        # As a text, "BrowserID ..." would be refused by the client itself.
+        # As plain text, the client itself would reject "BrowserID ...".
         auth = TokenAuth(os.environ["ASSERTION"], type="BrowserID")
         headers = {}
     return Client(

@@ -17,7 +17,7 @@ import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
 /** The path of the account file: `--account`, else `SYNC_BRIDGE_ACCOUNT`, else a file in the user's configuration. */
-export function accountPath(options: GivenOptions, { environment }: Host): string {
+export function accountPath(options: GivenOptions, { environment }: Pick<Host, 'environment'>): string {
   const [given = environment.SYNC_BRIDGE_ACCOUNT] = options.get('account') ?? []
   if (given) return given
   const { XDG_CONFIG_HOME, HOME } = environment

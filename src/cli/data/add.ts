@@ -14,8 +14,7 @@ export function add(options: GivenOptions, [url]: string[], host: Host): Promise
     ]
     const added = await addBookmark(client, { url: url!, title, folder, tags })
     tell(`Added to ${added.folder}`)
-    if (added.isUnlisted)
-      tell('The folder changed at the same time: Firefox will show the bookmark at its end')
+    if (added.isUnlisted) tell('The folder changed meanwhile: Firefox will show the bookmark at its end')
     await writeOut(host, `${added.id}\n`)
     return 0
   })

@@ -23,12 +23,12 @@ export async function connect(options: GivenOptions, host: Host): Promise<number
     const account = { ...given, ...(tokenServer && { tokenServerUrl: tokenServer }) }
     const checked = checkAccount(account)
     if (checked.syncKey === '')
-      throw new ClientError('SYNC_KEY is missing: copy all lines that Firefox prints', { field: 'syncKey' })
+      throw new ClientError('Missing: copy all lines that Firefox prints', { field: 'syncKey' })
     return await withBridge(checked, host, {}, async (session) => {
       await describe(session)
       writeAccountFile(path, { ...checked, token: session.client.account.token })
       session.tell(
-        `Connected. The account is in ${path}: anyone who can read this file can read everything you sync.`,
+        `Connected. The account is saved in ${path}. Anyone with this file can read everything you sync.`,
       )
       if (!isRenewable(checked)) session.tell(endsSoon)
       return 0
@@ -44,7 +44,7 @@ export async function connect(options: GivenOptions, host: Host): Promise<number
 }
 
 const endsSoon =
-  'There is no REFRESH_TOKEN, so the access ends within hours. For lasting access, run "sync-bridge connect" in a terminal and use the ' +
+  'There is no REFRESH_TOKEN, so the access expires within hours. For lasting access, run "sync-bridge connect" in a terminal and use the ' +
   'recipe that it shows.'
 
 /** Whether the text has all lines of the recipe. */
@@ -53,7 +53,7 @@ function hasEverything(text: string): boolean {
   return [token, keyId, syncKey, refreshToken, clientId, tokenEndpoint, tokenServerUrl].every(Boolean)
 }
 
-/** Tests all values by using them, and prints what was found. */
+/** Tests all values by using them, and prints what it finds. */
 async function describe({ client, tell }: Session): Promise<void> {
   const collections = await client.collections()
   tell(`Token, key id and storage: valid (${countOf(collections.length, 'collection')})`)
@@ -90,10 +90,10 @@ function instructions(): string {
 
   1. Open about:config and set devtools.chrome.enabled to true.
   2. Open the Browser Console: Ctrl+Shift+J, on a Mac Cmd+Shift+J.
-  3. Paste this and press Enter. The first time, Firefox asks you to type "allow pasting" before.
+  3. Paste this and press Enter. Firefox may first ask you to type "allow pasting".
 
 ${recipe()}
-Paste the lines that it prints here; they are not shown. An empty line or Ctrl+D ends them.
+Paste the lines that it prints here; they are not shown. Then press Enter on an empty line, or Ctrl+D.
 `
 }
 

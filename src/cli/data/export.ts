@@ -41,7 +41,7 @@ interface Choice {
   since: number | null
 }
 
-/** Writes the decrypted data of an account to the standard output or a file. */
+/** Writes the decrypted data of an account to standard output or a file. */
 export function exportData(options: GivenOptions, words: string[], host: Host): Promise<number> {
   const what = words[0] as What
   const choice = readChoice(what, options, host.now())
@@ -60,7 +60,7 @@ function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
   const [format = formats[0]!] = options.get('format') ?? []
   if (!formats.includes(format))
     throw new UsageError(
-      `--format ${JSON.stringify(format)} is unknown for ${what}: write ${formats.join(', ')}`,
+      `--format ${JSON.stringify(format)} is unknown for ${what}: use ${formats.join(' or ')}`,
     )
   const [folder = null] = options.get('folder') ?? []
   if (folder !== null && what !== 'bookmarks') throw new UsageError('--folder only applies to bookmarks')

@@ -24,7 +24,7 @@ export function open(options: GivenOptions, host: Host): Promise<number> {
       const page = join(folder, 'open.html')
       // Every user can see the arguments of a program, so the browser gets the name of a private file.
       writeFileSync(page, `<meta http-equiv="refresh" content="0; url=${url}">`, { mode: 0o600 })
-      tell(`Your data, decrypted in your browser:\n  ${url}\nCtrl+C ends this.`)
+      tell(`Your data, decrypted in your browser:\n  ${url}\nPress Ctrl+C to stop.`)
       openInBrowser(page, host)
       await stopSignals(host, 0).stop
       return 0

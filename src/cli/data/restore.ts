@@ -51,7 +51,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       const isWritten = !writes || (await write(session, plan.requests))
       isWhole &&= isWritten && plan.unreadable.length === 0
     }
-    if (!writes) tell('Nothing was written. Use --write to write.')
+    if (!writes) tell('Nothing was written. Add --write to write this.')
     return isWhole ? 0 : doneInPart
   })
 }
@@ -78,7 +78,7 @@ function count({ tell }: Session, collection: string, plan: Plan, overwrites: bo
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
   if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
-  if (mended.length > 0) tell(`  ${mended.length} of them are folders that get back their contents`)
+  if (mended.length > 0) tell(`  ${mended.length} of them are folders that regain their contents`)
   if (unreadable.length > 0) tell(`  cannot be decrypted: ${unreadable.map(printableLine).join(' ')}`)
 }
 
@@ -115,7 +115,7 @@ async function write({ client, host, tell }: Session, requests: TransactionReque
     progress.clear()
     tell(`  ${written} written, ${changed} skipped: changed meanwhile`)
   }
-  if (notAllowed > 0) tell(`  ${notAllowed} rejected: this bridge does not allow writes to this collection`)
+  if (notAllowed > 0) tell(`  ${notAllowed} rejected: this bridge has not enabled writes to this collection`)
   if (refused.length > 0) tell(`  rejected: ${refused.map(printableLine).join(', ')}`)
   return notAllowed === 0 && refused.length === 0 && changed === 0
 }

@@ -84,7 +84,7 @@ export async function withBridge(
     const client: SyncClient = new SyncClient(
       { ...account, bridgeUrl },
       {
-        onPause: (seconds, status) => tell(`The bridge answered ${status}: retrying in ${seconds} s`),
+        onPause: (seconds, status) => tell(`The bridge returned ${status}: retrying in ${seconds} s`),
         onNewToken: () => onNewToken(client.account),
       },
     )
@@ -118,7 +118,7 @@ export async function writeOut(host: Host, text: string): Promise<boolean> {
   const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)
   if (error === null) return true
   if (error.code === 'EPIPE') return false
-  throw new ClientError(`Cannot write to the standard output: ${String(error.code ?? error.message)}`)
+  throw new ClientError(`Cannot write to standard output: ${String(error.code ?? error.message)}`)
 }
 
 /** "1 record", "2 records". */

@@ -1,4 +1,4 @@
-/** What a person pastes. */
+/** Reads what a user pastes. */
 
 /**
  * Reads lines from stdin up to its end. On a terminal `ask` prints the prompt, the lines are not echoed because they are secrets, and an
