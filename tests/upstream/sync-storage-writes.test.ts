@@ -137,7 +137,7 @@ describe('write', () => {
     [answered(429), serviceError(429)],
   ])('is sent once, whatever happens to it: %j', async (fault, expected) => {
     const { open, before, proxy } = await start()
-    const storage = await open({ timeoutMs: fault.kind.startsWith('hang') ? 300 : 5000 })
+    const storage = await open({ timeoutMs: fault.kind.startsWith('hang') ? 3000 : 60_000 })
     proxy.plan(() => fault)
 
     expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject(expected)
