@@ -25,7 +25,7 @@ export async function recordCast(): Promise<string> {
   const account = await accountOf(sandbox)
   const terminal = startTerminal()
   await terminal.command('sync-bridge connect', async () => {
-    await terminal.shows('Ctrl+D ends them.\r\n')
+    await terminal.shows('on an empty line, or Ctrl+D.\r\n')
     terminal.wait(2500)
     terminal.paste(linesOf(account))
   })
