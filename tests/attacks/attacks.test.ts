@@ -19,7 +19,7 @@ beforeAll(async () => {
   bystander = world.addUser('bystander')
   world.sandbox.write(bystander.user, 'tabs', [{ id: 'a', payload: 'p'.repeat(1000) }])
   for (const route of world.routes) await bystander.ask(route, 'GET', bystander.path('tabs', 'a'))
-}, 60_000)
+})
 
 afterEach(() => {
   attack.abort()
@@ -110,7 +110,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       )
 
       await expectNoHarm(route())
-    }, 60_000)
+    })
 
     it('strangers, and a user, who hold 200 large bodies just before their end', async () => {
       const slow = world.addUser(`slow-${index}`)
@@ -135,7 +135,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       for (const socket of sockets) socket.destroy()
       await Promise.all(holding)
       expect(world.peakMiB()).toBeLessThan(mostMiB)
-    }, 60_000)
+    })
 
     it('a user who asks for 64 lists and reads none', async () => {
       const greedy = world.addUser(`greedy-${index}`)
@@ -147,41 +147,35 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       )
 
       await expectNoHarm(route())
-    }, 60_000)
+    })
 
     // It is the bridge that holds what nobody reads; balancers only add what they buffer themselves.
     const itDirectly = (...test: Parameters<typeof it>) => void (index === 0 && it(...test))
-    itDirectly(
-      'a dozen users who read nothing of large records, lists and batches',
-      async () => {
-        const users = Array.from({ length: 12 }, (_, each) => world.addUser(`idle-${index}-${each}`))
-        const large = [{ id: 'large', payload: 'x'.repeat(1_900_000) }]
-        for (const { user } of users) {
-          world.sandbox.write(user, 'large', large)
-          world.sandbox.seed(user, 'big', 1000, { payloadBytes: 1000 })
+    itDirectly('a dozen users who read nothing of large records, lists and batches', async () => {
+      const users = Array.from({ length: 12 }, (_, each) => world.addUser(`idle-${index}-${each}`))
+      const large = [{ id: 'large', payload: 'x'.repeat(1_900_000) }]
+      for (const { user } of users) {
+        world.sandbox.write(user, 'large', large)
+        world.sandbox.seed(user, 'big', 1000, { payloadBytes: 1000 })
+      }
+      const texts = users.flatMap((user) => {
+        const batchOf = (count: number, path: string) => {
+          const requests = Array.from({ length: count }, (_, each) => ({ path: `${path}?x=${each}` }))
+          const batch = JSON.stringify({ requests })
+          const length = { 'Content-Type': 'application/json', 'Content-Length': `${batch.length}` }
+          return requestText('POST', '/v1/batch', { ...user.headers, ...length }, batch)
         }
-        const texts = users.flatMap((user) => {
-          const batchOf = (count: number, path: string) => {
-            const requests = Array.from({ length: count }, (_, each) => ({ path: `${path}?x=${each}` }))
-            const batch = JSON.stringify({ requests })
-            const length = { 'Content-Type': 'application/json', 'Content-Length': `${batch.length}` }
-            return requestText('POST', '/v1/batch', { ...user.headers, ...length }, batch)
-          }
-          return [
-            requestText('GET', user.path('large', 'large'), user.headers),
-            requestText('GET', user.path('big'), user.headers),
-            batchOf(10, user.path('big')),
-            batchOf(7, user.path('large', 'large')),
-          ]
-        })
-        await Promise.all(
-          Array.from({ length: 320 }, (_, each) => send(route(), texts[each % texts.length]!)),
-        )
+        return [
+          requestText('GET', user.path('large', 'large'), user.headers),
+          requestText('GET', user.path('big'), user.headers),
+          batchOf(10, user.path('big')),
+          batchOf(7, user.path('large', 'large')),
+        ]
+      })
+      await Promise.all(Array.from({ length: 320 }, (_, each) => send(route(), texts[each % texts.length]!)))
 
-        await expectNoHarm(route())
-      },
-      30_000,
-    )
+      await expectNoHarm(route())
+    })
 
     it('a user for whom the storage answers 500', async () => {
       const unlucky = world.addUser(`unlucky-${index}`)
@@ -193,7 +187,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
       keepDoing(8, () => unlucky.ask(route(), 'GET', unlucky.path('tabs')))
 
       await expectNoHarm(route())
-    }, 60_000)
+    })
 
     it('a user whom the token server asks to wait', async () => {
       const wait: Fault = { kind: 'status', status: 429, headers: { 'Retry-After': '300' }, body: '{}' }
@@ -204,7 +198,7 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
 
       // Who logs in now asks the token server, too.
       await expectNoHarm(route(), new Client(bystander.user))
-    }, 60_000)
+    })
 
     it('strangers whose root views ask a slow token server', async () => {
       const refusal = {
@@ -220,6 +214,6 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
 
       // Who logs in now asks the token server, too.
       await expectNoHarm(route(), new Client(bystander.user))
-    }, 60_000)
+    })
   })
 }

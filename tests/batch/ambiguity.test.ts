@@ -1,47 +1,13 @@
 import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage, type ModelCall, type ModelFault } from '../support/model-storage.ts'
-import { get, ifMatch, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
+import { ifMatch, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
 
 function at(number: number, fault: ModelFault): (call: ModelCall) => ModelFault | null {
   return (call) => (call.number === number ? fault : null)
 }
 
 describe('runTransaction: a lost answer', () => {
-  for (const fault of ['error-after', 'reset-after', 'hang-after'] as const) {
-    it(`to a write that was applied (${fault}) is a success with the true timestamp`, async () => {
-      const storage = new ModelStorage()
-      const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-      storage.fault = at(3, fault)
-
-      const { outcomes, events } = await transact(storage, [
-        put('tabs', 'a', { payload: 'new' }, ifMatch(then)),
-        put('tabs', 'b', { payload: 'b' }, onlyIfAbsent),
-      ])
-
-      const lastModified = storage.timestampOf('tabs')
-      expect(outcomes).toEqual([
-        { outcome: 'stored', record: { id: 'a', payload: 'new', lastModified } },
-        { outcome: 'stored', record: { id: 'b', payload: 'b', lastModified } },
-      ])
-      expect(storage.callCounts).toEqual({ limits: 1, snapshot: 2, write: 1 })
-      expect(events.map(({ kind }) => kind)).toEqual(['probed', 'committed'])
-    })
-  }
-
-  for (const fault of ['error-before', 'reset-before', 'hang-before'] as const) {
-    it(`to a write that was not applied (${fault}) is followed by one more attempt`, async () => {
-      const storage = new ModelStorage()
-      storage.fault = at(2, fault)
-
-      const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'new' }, onlyIfAbsent)])
-
-      expect(outcomes[0]).toMatchObject({ outcome: 'stored' })
-      expect(storage.callCounts).toEqual({ snapshot: 2, write: 2 })
-      expect(storage.log.length).toBe(1)
-    })
-  }
-
   it('to a write that is applied later, after the probe, does not write twice', async () => {
     const storage = new ModelStorage()
     const write = storage.write.bind(storage)
@@ -77,17 +43,6 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.log).toEqual([])
   })
 
-  it('is reported as unknown when the storage can not be looked at either', async () => {
-    const storage = new ModelStorage()
-    storage.fault = ({ number }) => (number >= 2 ? 'reset-after' : null)
-
-    const { failure, events } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
-
-    expect(failure).toMatchObject({ name: 'UpstreamError', applied: 'unknown' })
-    expect((failure as Error).message).toContain('read before retrying')
-    expect(events).toContainEqual({ kind: 'unknown', collections: ['tabs'] })
-  })
-
   it('to a single write is probed until the deadline, and not longer', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
@@ -119,17 +74,6 @@ describe('runTransaction: a lost answer', () => {
       { outcome: 'stored', record: { id: 'b', payload: 'ours', lastModified: ours } },
     ])
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'ours' }, b: { payload: 'theirs' } } })
-  })
-
-  it('to a deletion that was applied is a success', async () => {
-    const storage = new ModelStorage()
-    const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-    storage.fault = at(2, 'reset-after')
-
-    const { outcomes } = await transact(storage, [remove('tabs', 'a', ifMatch(then)), get('tabs', 'a')])
-
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['deleted', 'missing'])
-    expect(storage.callCounts).toEqual({ snapshot: 2, remove: 1 })
   })
 
   it("to a deletion never gives the collection a timestamp after another client's later write", async () => {

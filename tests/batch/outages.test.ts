@@ -2,7 +2,6 @@ import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import type { Operation } from '../../src/domain/operation.ts'
 import { generousLimits, ModelStorage, type ModelFault } from '../support/model-storage.ts'
-import type { CommitOutcome } from '../../src/domain/record-storage.ts'
 import { put, remove, transact } from './transact.ts'
 
 const collections = ['c0', 'c1', 'c2']
@@ -121,23 +120,6 @@ describe('runTransaction: a storage that is down for a while, during a batch ove
 
 describe('runTransaction: commits of several collections', () => {
   const puts = collections.map((collection) => put(collection, 'fresh', { payload: 'new' }))
-
-  it('are sent together', async () => {
-    const storage = stored({ canStage: true })
-    let inFlight = 0
-    let mostInFlight = 0
-    const { commitStaged, write } = storage
-    const count = (call: Promise<CommitOutcome>) => {
-      mostInFlight = Math.max(mostInFlight, (inFlight += 1))
-      return call.finally(() => (inFlight -= 1))
-    }
-    storage.commitStaged = (...args) => count(commitStaged.apply(storage, args))
-    storage.write = (...args) => count(write.apply(storage, args))
-
-    await transact(storage, operations)
-
-    expect(mostInFlight).toBe(3)
-  })
 
   it('leave nothing when all of them are put off', async () => {
     const storage = stored({ canStage: true })

@@ -60,11 +60,6 @@ export async function transactSteps(
   }
 }
 
-/** Options that leave time for one write and three looks at what has become of it. */
-export function hardlyAnyTime({ clock }: { clock: ModelClock }): Partial<TransactionOptions> {
-  return { deadlineAtMs: clock.now() + 60, commitReserveMs: 0, patienceMs: 60 }
-}
-
 export function put(
   collection: string,
   id: string,
@@ -107,11 +102,6 @@ export function count(
 
 export const ifMatch = (timestamp: Timestamp | number): Precondition => ({
   kind: 'unmodified-since',
-  timestamp: timestamp as Timestamp,
-})
-
-export const ifNoneMatch = (timestamp: Timestamp | number): Precondition => ({
-  kind: 'differs',
   timestamp: timestamp as Timestamp,
 })
 

@@ -51,32 +51,6 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1, write: 1 })
   })
 
-  it('treats a ttl of 0 as deleted for later operations', async () => {
-    const storage = new ModelStorage()
-    storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 5 }])
-
-    const { outcomes } = await transact(storage, [
-      put('tabs', 'a', { ttlSeconds: 0 }),
-      get('tabs', 'a'),
-      put('tabs', 'a', { payload: 'new' }, onlyIfAbsent),
-      put('tabs', 'b', { payload: 'b', ttlSeconds: 0 }),
-      list('tabs'),
-    ])
-
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'missing', 'stored', 'stored', 'page'])
-    expect(recordsOf(outcomes[4])).toMatchObject([{ id: 'a', payload: 'new' }])
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'new', sortindex: 5 } } })
-  })
-
-  it('shows an expired row again that it writes over', async () => {
-    const storage = new ModelStorage()
-    storage.seed('tabs', [{ id: 'a', payload: 'old', ttlSeconds: 0 }])
-
-    await transact(storage, [put('tabs', 'a', { payload: 'new' })])
-
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'new' } } })
-  })
-
   it('names the deleted records whose expired rows the storage does not find, and no others', async () => {
     const storage = new ModelStorage()
     const ids = ['a', 'b,c', ' d']
@@ -207,21 +181,6 @@ describe('runTransaction: storage calls', () => {
 })
 
 describe('runTransaction: sizes', () => {
-  it('stages in several uploads what one can not hold, and gives all records one timestamp', async () => {
-    const storage = new ModelStorage()
-    storage.maxima = { ...generousLimits, maxPostRecords: 3 }
-    const wide = 'x'.repeat(300_000)
-    const operations = Array.from({ length: 8 }, (_, place) => put('tabs', `id${place}`, { payload: wide }))
-
-    const { outcomes } = await transact(storage, operations)
-
-    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1, stage: 3, commitStaged: 1 })
-    const times = new Set(
-      outcomes.map((outcome) => outcome.outcome === 'stored' && outcome.record.lastModified),
-    )
-    expect([...times]).toEqual([storage.timestampOf('tabs')])
-  })
-
   it.each([
     { limit: { maxRequestBytes: 700_000, batch: null }, what: 'where nothing can be staged' },
     {
@@ -286,23 +245,6 @@ describe('runTransaction: refusals', () => {
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['failed', 'rejected'])
     expect(storage.contents()).toEqual({ tabs: { bad: { payload: 'old' } } })
-  })
-
-  it('reports refusals while staging', async () => {
-    const storage = new ModelStorage()
-    storage.refusedIds.set('bad', 'too-large')
-
-    const { outcomes } = await transact(storage, [
-      put('tabs', 'bad', { payload: 'new' }),
-      put('tabs', 'good', { payload: 'x' }),
-      put('history', 'good', { payload: 'y' }),
-    ])
-
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['rejected', 'stored', 'stored'])
-    expect(storage.contents()).toEqual({
-      tabs: { good: { payload: 'x' } },
-      history: { good: { payload: 'y' } },
-    })
   })
 
   it('fails the writes of a collection over quota, and lets its reads and the other collections stand', async () => {

@@ -63,30 +63,6 @@ describe('runTransaction: undoing', () => {
     })
   })
 
-  it('keeps what another client has written since', async () => {
-    const storage = doomed()
-    storage.seed('tabs', [
-      { id: 'a', payload: 'old' },
-      { id: 'b', payload: 'old' },
-      { id: 'c', payload: 'old' },
-    ])
-    storage.onCall = ({ name, collection }) => {
-      if (name !== 'write' || collection !== 'zoo') return
-      storage.onCall = () => {}
-      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
-      storage.otherRemoves('tabs', ['c'])
-    }
-
-    await transact(storage, [
-      put('tabs', 'a', { payload: 'new' }),
-      put('tabs', 'b', { payload: 'new' }),
-      put('tabs', 'c', { payload: 'new' }),
-      doom,
-    ])
-
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
-  })
-
   it('keeps, and reveals, what another client has written in place of a deleted record', async () => {
     const storage = doomed()
     storage.seed('tabs', [
@@ -155,52 +131,5 @@ describe('runTransaction: undoing', () => {
     ])
 
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
-  })
-
-  it('survives lost answers', async () => {
-    for (const fault of ['reset-before', 'reset-after'] as const) {
-      const storage = doomed()
-      storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 1 }])
-      const untouched = storage.contents()
-      const conflict = storage.fault
-      let undoCalls = 0
-      storage.fault = (call) => {
-        const isUndo = call.collection === 'tabs' && storage.log.length > 0 && call.name !== 'snapshot'
-        if (!isUndo) return conflict(call)
-        undoCalls += 1
-        return undoCalls === 1 ? fault : null
-      }
-
-      await transact(storage, [
-        put('tabs', 'a', { payload: 'new', sortindex: 3 }),
-        put('tabs', 'b', { payload: 'new' }),
-        doom,
-      ])
-
-      expect(undoCalls).toBeGreaterThan(1)
-      expect(storage.contents()).toEqual(untouched)
-    }
-  })
-
-  it('says so when it can not be done', async () => {
-    const storage = doomed()
-    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-    const conflict = storage.fault
-    storage.fault = (call) => (storage.log.length > 0 ? 'error-before' : conflict(call))
-
-    const { failure, events } = await transact(storage, [put('tabs', 'a', { payload: 'new' }), doom])
-
-    expect(failure).toBeInstanceOf(UpstreamError)
-    expect(events).toContainEqual({ kind: 'partial', collections: ['tabs'] })
-  })
-
-  it('undoes in reverse order', async () => {
-    const storage = doomed()
-    const operations = ['c1', 'c2', 'c3'].map((collection) => put(collection, 'a', { payload: 'x' }))
-
-    const { events } = await transact(storage, [...operations, doom])
-
-    expect(events).toContainEqual({ kind: 'undone', collections: ['c3', 'c2', 'c1'] })
-    expect(storage.contents()).toEqual({})
   })
 })

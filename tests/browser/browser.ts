@@ -46,6 +46,9 @@ const flags = [
   '--host-resolver-rules=MAP nas.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
 ]
 
+// As long as a test may take, because a busy machine says nothing about a page.
+const patienceMs = 110_000
+
 /** Starts the browser. Rejects when the machine has none, and says which package has it. */
 export async function startBrowser(): Promise<TestBrowser> {
   const executablePath = Bun.which('chromium')
@@ -54,12 +57,13 @@ export async function startBrowser(): Promise<TestBrowser> {
       'Cannot find the program "chromium": install the package chromium (apt-get install chromium)',
     )
   }
-  const browser = await chromium.launch({ executablePath, args: flags })
+  const browser = await chromium.launch({ executablePath, args: flags, timeout: patienceMs })
   let ends: (() => Promise<string[]>)[] = []
   return {
     async open(address, { viewport = { width: 800, height: 600 }, scheme = 'light', mayFail = false } = {}) {
       // Requests are watched, not intercepted: interception would answer preflights by itself.
       const page = await browser.newPage({ viewport, colorScheme: scheme })
+      page.setDefaultTimeout(patienceMs)
       const requested = new Set<string>()
       const errors: string[] = []
       page.on('request', (request) => requested.add(request.url()))

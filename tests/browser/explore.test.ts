@@ -54,6 +54,7 @@ describe('/v1/explore in Chromium', () => {
     const address = page.url()
     const rows = await titles(page)
     await choose(page, 'devices')
+    await page.locator('.device h2').first().waitFor()
     const devices = await page.locator('.device h2').allInnerTexts()
     await page.screenshot({ path: screenshot('explore-devices') })
 

@@ -91,8 +91,4 @@ describe('createOutputLog', () => {
     expect(await lineOn(terminal, { NO_COLOR: '' })).toContain('\x1b[33mwarning')
     expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(/^[\d-]+T[\d:.]+Z warning redis error\n$/)
   })
-
-  it('begins lines for the journal with their priority', async () => {
-    expect(await lineOn({ isTty: false, isJournal: true }, {})).toMatch(/^<4>\d.* warning redis error\n$/)
-  })
 })

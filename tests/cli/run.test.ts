@@ -151,27 +151,6 @@ describe('run', () => {
     )
   })
 
-  it.each([[['--config', 'bridge.ini']], [['--config=bridge.ini']]])('serves with %j', async (args) => {
-    const programs = fakeCommands()
-    const host = fakeHost({ 'bridge.ini': leastIni })
-
-    expect(await run(['serve', ...args], host, programs)).toBe(7)
-    expect(programs.served).toHaveLength(1)
-    expect(programs.served[0]).toMatchObject({ port: 8000, tokenServerUrl: 'https://token.example.org' })
-    expect(host.out + host.err).toBe('')
-  })
-
-  it('serves without a file when the environment says everything', async () => {
-    const programs = fakeCommands()
-    const host = fakeHost(
-      { '/run/credentials/cache_hmac_secret': `${'4b'.repeat(32)}\n` },
-      { SERVICE_TOKEN_SERVER_URL: 'http://127.0.0.1:5000', CREDENTIALS_DIRECTORY: '/run/credentials' },
-    )
-
-    expect(await run(['serve'], host, programs)).toBe(7)
-    expect(programs.served[0]!.cacheHmacSecret).toEqual(new Uint8Array(32).fill(0x4b))
-  })
-
   it('does not serve with bad settings, and lists every problem', async () => {
     const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': 'service.port = 80a\nservice.prot = 1\n' })

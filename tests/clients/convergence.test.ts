@@ -48,7 +48,7 @@ describe('two devices with kinto 17, and a Firefox', () => {
       }),
       { seed, numRuns: interleavings, interruptAfterTimeLimit: 60_000 },
     )
-  }, 70_000)
+  })
 })
 
 /** Three that share an account, and what has to be true of them. */

@@ -105,7 +105,7 @@ console.log('root', (await GET('/')).data?.project_name)
     expect([check.code, check.output]).toEqual([0, expect.stringContaining('No type errors')])
     expect(output.split('\n')).toEqual(printed)
     expect(code).toBe(0)
-  }, 60_000)
+  })
 })
 
 describe('openapi-python-client', () => {
@@ -151,7 +151,6 @@ print("root", get_root.sync(client=bridge).project_name)
       expect(output.split('\n')).toEqual(printed)
       expect(code).toBe(0)
     },
-    60_000,
   )
 })
 

@@ -55,23 +55,6 @@ describe('kinto-http: the server', () => {
 })
 
 describe('kinto-http: lists', () => {
-  it('shows the newest record first', async () => {
-    const { person, records } = someone()
-    const times = write(person, 'a', 'b', 'c')
-
-    const { data, last_modified, hasNextPage } = await records().listRecords()
-
-    expect(idsOf(data)).toEqual(['c', 'b', 'a'])
-    expect(data.map((record) => record.last_modified)).toEqual(times.toReversed())
-    expect({ last_modified, hasNextPage }).toEqual({ last_modified: `${times[2]}`, hasNextPage: false })
-  })
-
-  it('shows an empty list of a collection that was never used', async () => {
-    const { records } = someone()
-
-    expect(await records('tabs').listRecords()).toMatchObject({ data: [], last_modified: '0' })
-  })
-
   it('lists what changed since a moment, in quotes as in its own ETag or without', async () => {
     const { person, records } = someone()
     write(person, 'a')
@@ -144,19 +127,6 @@ describe('kinto-http: lists', () => {
     expect(idsOf(two.data)).toEqual(['e', 'd', 'c', 'b'])
     expect([all, two].map(({ hasNextPage }) => hasNextPage)).toEqual([false, true])
     expect(idsOf(some.data)).toEqual(['d', 'c', 'a'])
-  })
-
-  it('learns later of a change that was made between two pages', async () => {
-    const { person, records } = someone()
-    write(person, 'a', 'b', 'c', 'd')
-
-    const first = await records().listRecords({ limit: 2 })
-    write(person, 'a')
-    const last = await first.next()
-    const later = await records().listRecords({ since: last.last_modified! })
-
-    expect(last.last_modified).toBe(first.last_modified)
-    expect(idsOf(later.data)).toEqual(['a'])
   })
 
   it('gets an error when a conditional list changes between pages', async () => {
@@ -360,17 +330,6 @@ describe('kinto-http: accounts', () => {
     expect(idsOf((await legacy.bucket('syncto').collection('bookmarks').listRecords()).data)).toEqual(['r'])
     expect(warnings).toHaveBeenCalledTimes(1)
     warnings.mockRestore()
-  })
-
-  it('hears which credentials are missing or rejected', async () => {
-    const { bucket, headers } = world.person()
-    const list = (headers: Record<string, string>) =>
-      new KintoClient(`${world.url}/v1`, { headers }).bucket(bucket).collection('bookmarks').listRecords()
-
-    await expect(list({})).rejects.toMatchObject({ data: { code: 401, errno: 104 } })
-    await expect(list({ ...headers, Authorization: 'Bearer nonsense' })).rejects.toMatchObject({
-      data: { code: 401, errno: 105 },
-    })
   })
 })
 

@@ -12,7 +12,7 @@ import { startFaultProxy } from '../support/fault-proxy.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
-import { accountFile, runWith, valuesOf } from './world.ts'
+import { accountFile, hasAnswered, runWith, valuesOf } from './world.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 let sandbox: Sandbox
@@ -86,21 +86,33 @@ describe('connect', () => {
     expect(listed.code).toBe(0)
   })
 
+  /** Types into `connect` on a terminal once it asks for the lines: all that was shown, and the exit code. */
+  async function typed(file: string, ...keys: string[]) {
+    let shown = ''
+    const closed = Promise.withResolvers<void>()
+    const child = Bun.spawn([executablePath, 'connect'], {
+      env: { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file },
+      terminal: {
+        cols: 200,
+        rows: 50,
+        data: (_, bytes) => void (shown += Buffer.from(bytes).toString()),
+        exit: () => closed.resolve(),
+      },
+    })
+    await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
+    for (const each of keys) child.terminal!.write(each)
+    const code = await child.exited
+    // The last of what was shown may come after the end of the process is known.
+    await closed.promise
+    return { shown, code }
+  }
+
   it('shows the recipe and hides what is pasted on a terminal, and knows when all of it is there', async () => {
     const file = join(makeFolder(), 'account.env')
     const values = renewable({ BEARER_TOKEN: renewing.bearerToken() })
     const { TOKEN_SERVER_URL, ...first } = values
-    const environment = { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file }
-    let shown = ''
-    const child = Bun.spawn([executablePath, 'connect'], {
-      env: environment,
-      terminal: { cols: 200, rows: 50, data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
-    })
-    await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
 
-    child.terminal!.write(linesOf(first))
-    child.terminal!.write(`TOKEN_SERVER_URL=${TOKEN_SERVER_URL}\r`)
-    const code = await child.exited
+    const { shown, code } = await typed(file, linesOf(first), `TOKEN_SERVER_URL=${TOKEN_SERVER_URL}\r`)
 
     expect(shown).toContain('about:config')
     expect(shown).toContain('accessTokenWithSessionToken')
@@ -112,16 +124,10 @@ describe('connect', () => {
 
   it('saves nothing when it is interrupted', async () => {
     const file = join(makeFolder(), 'account.env')
-    let shown = ''
-    const child = Bun.spawn([executablePath, 'connect'], {
-      env: { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file },
-      terminal: { cols: 200, rows: 50, data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
-    })
-    await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
 
-    child.terminal!.write('\u0003')
+    const { code } = await typed(file, '\u0003')
 
-    expect([await child.exited, existsSync(file)]).toEqual([1, false])
+    expect([code, existsSync(file)]).toEqual([1, false])
   })
 
   it.each([
@@ -507,9 +513,9 @@ describe('watch', () => {
   it('prints a line for each change from now on, and asks for what has changed only', async () => {
     const { user, account } = someone('watched')
     await using watching = start(['watch', '--every', '1'], { environment: { SYNC_BRIDGE_ACCOUNT: account } })
-    const asked = () => sandbox.requests.storage.entries.map(({ target }) => target.replace(/\?.*/, ''))
-    const before = asked().length
-    await eventually('it has asked once', () => asked().length > before)
+    const { entries } = sandbox.requests.storage
+    const before = entries.length
+    await eventually('its first look is over', () => hasAnswered(sandbox, before))
     sandbox.write(user, 'passwords', [await encrypted(sandbox, user, 'passwords', { id: 'p' })])
     await write(user, { id: 'newbookmarkk', type: 'bookmark', title: 'T', bmkUri: 'https://t.example/' })
 
@@ -517,9 +523,7 @@ describe('watch', () => {
     const code = await watching.stop()
 
     const paths = new Set(
-      asked()
-        .slice(before)
-        .map((path) => path.replace(/.*\/\d+\//, '')),
+      entries.slice(before).map(({ target }) => target.replace(/\?.*/, '').replace(/.*\/\d+\//, '')),
     )
     expect(paths).toEqual(new Set(['info/collections', 'storage/bookmarks', 'storage/crypto/keys']))
     expect(JSON.parse(watching.lines[0]!)).toMatchObject({
@@ -550,13 +554,12 @@ describe('watch', () => {
     const command = ['watch', 'bookmarks', '--since', '2020-01-01', '--exec', `cat >> '${file}'`]
     await using watching = start(command, { environment: { SYNC_BRIDGE_ACCOUNT: account } })
 
-    await eventually(
-      'the command has got a deletion',
-      () => existsSync(file) && readFileSync(file, 'utf8').includes('deletedthing'),
-    )
+    const linesSoFar = () => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : [])
+    await eventually('the command has got a deletion and 20 bookmarks', () => linesSoFar().length >= 21)
     const code = await watching.stop()
 
-    const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
+    const lines = linesSoFar()
+    expect(lines.join()).toContain('deletedthing')
     expect(lines.map((line) => JSON.parse(line) as { collection: string })).toSatisfy((all) =>
       all.every(({ collection }) => collection === 'bookmarks'),
     )

@@ -15,6 +15,11 @@ export function accountFile(values: Record<string, string>): string {
   return join(makeFolder({ 'account.env': linesOf(values) }), 'account.env')
 }
 
+/** Whether the storage has answered a request that came after so many others. */
+export function hasAnswered(sandbox: Sandbox, known: number): boolean {
+  return sandbox.requests.storage.entries.slice(known).some(({ status }) => status > 0)
+}
+
 /** Runs a command with an account to its end. */
 export function runWith(
   account: string,

@@ -294,19 +294,6 @@ describe('credentials in a shared store', () => {
 })
 
 describe('a rejected identity', () => {
-  it('is rejected for 5 s without asking again', async () => {
-    const { credentials, exchanges, clock, events } = startCredentials({ exchange: refuse })
-    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
-
-    clock.advance(4999)
-    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
-    expect(exchanges).toHaveLength(1)
-    clock.advance(1)
-    await expect(credentials.obtain(someIdentity())).rejects.toBe(refusal)
-    expect(exchanges).toHaveLength(2)
-    expect(events).toEqual(['exchange', 'refused-cached', 'exchange'])
-  })
-
   it.each([
     ['the token server is out of order', outage],
     ['its answer is none', new UpstreamError('bad-response', 'No JSON', { status: 401 })],

@@ -39,12 +39,12 @@ describe('RedisStore with a server in order', () => {
       await server.command('FLUSHALL')
       const { store } = await connectStore(addressOf(server.url), { ...patient, prefix: 'sync-bridge:' })
 
-      await store.set('key', 'value', 30_000)
+      await store.set('key', 'value', 600_000)
 
       expect(String(await server.command('INFO', 'keyspace'))).toContain(`db${database}:keys=1`)
       expect(await server.command('GET', 'sync-bridge:key')).toBe(database === 0 ? 'value' : null)
       const leftMs = Number(await server.command('PTTL', 'sync-bridge:key'))
-      if (database === 0) expect(leftMs).toBeWithin(20_000, 30_001)
+      if (database === 0) expect(leftMs).toBeWithin(300_000, 600_001)
     },
   )
 
@@ -147,16 +147,22 @@ describe('RedisStore with a server that is down', () => {
     const { store, seen } = await connectStore(server.url, patient)
     const loads = Array.from({ length: 20 }, () => keepObtaining(store))
 
-    await server.restart()
+    await server.kill()
+    const before = loads.map((load) => load.obtained())
+    await eventually('all go on without it', () =>
+      loads.every((load, index) => load.obtained() > before[index]! + 20),
+    )
+    await server.start()
     await eventually('it is in use', () => isInUse(store))
     for (const load of loads) await load.stop()
 
-    for (const load of loads) expect(load.obtained()).toBeGreaterThan(20)
     expect(seen).not.toContain('timeout null')
   })
 })
 
 describe('RedisStore with a server that hangs', () => {
+  /** Commands that are given up soon, and by no busy machine. */
+  const hasty = { commandTimeoutMs: 2000, connectTimeoutMs: 10_000 }
   let hanging: RedisServer
 
   beforeAll(async () => {
@@ -167,7 +173,7 @@ describe('RedisStore with a server that hangs', () => {
   afterAll(() => hanging.close())
 
   it('times out one command, then rejects at once, and uses the server again when it recovers', async () => {
-    const { store, seen } = await connectStore(hanging.url)
+    const { store, seen } = await connectStore(hanging.url, hasty)
     hanging.stop()
 
     const first = await messageOf(store.get('key'))
@@ -178,17 +184,18 @@ describe('RedisStore with a server that hangs', () => {
       later.add(await outcomeSoFar(store.get('key')))
       return seen.includes('unreachable ETIMEDOUT')
     })
+    const whileHanging = [...seen]
     hanging.cont()
     await eventually('it is in use', () => isInUse(store))
     await load.stop()
 
     expect(first).toBe(noAnswer)
     expect([...later]).not.toContain('waits')
-    expect(seen.filter((trouble) => trouble.startsWith('timeout'))).toHaveLength(1)
+    expect(whileHanging.filter((trouble) => trouble.startsWith('timeout'))).toHaveLength(1)
   })
 
   it('uses the response of one that was only slow', async () => {
-    const { store, seen } = await connectStore(hanging.url)
+    const { store, seen } = await connectStore(hanging.url, hasty)
     hanging.stop()
 
     const first = await messageOf(store.get('key'))
@@ -226,7 +233,7 @@ describe('RedisStore with a server that hangs', () => {
   })
 
   it('costs a renewal one command without an answer', async () => {
-    const { store, seen } = await connectStore(hanging.url)
+    const { store, seen } = await connectStore(hanging.url, hasty)
     const { credentials } = startCredentials({ store })
     const refused = await credentials.obtain(someIdentity())
     await eventually('they are in the store', async () => Number(await hanging.command('DBSIZE')) > 0)

@@ -181,7 +181,7 @@ describe('RedisStore with Sentinel', () => {
     await survive(store, master, replica, async (inUse) =>
       expect(await inUse.command('GET', 'test:a')).toBe('value of a'),
     )
-  }, 120_000)
+  }, 300_000)
 })
 
 describe('RedisStore with sentinels of their own kind', () => {
@@ -218,7 +218,7 @@ describe('RedisStore with sentinels of their own kind', () => {
     await watched.master.restart()
     watched.signalSentinel('SIGCONT')
     await eventually('the master is in use again', () => isInUse(store), failoverMs)
-  }, 120_000)
+  }, 300_000)
 })
 
 describe('RedisStore with a cluster', () => {
@@ -270,7 +270,7 @@ describe('RedisStore with a cluster', () => {
   })
 
   it('loses only what a member that hangs would know', async () => {
-    const store = await connectStore(cluster.url, { prefix: 'hang:', commandTimeoutMs: 1000 })
+    const store = await connectStore(cluster.url, { prefix: 'hang:', commandTimeoutMs: 5000 })
     const load = keepObtaining(store)
     const keys = Array.from({ length: 12 }, (_, number) => `key ${number}`)
     for (const key of keys) await store.set(key, 'value', 60_000)
@@ -310,7 +310,7 @@ describe('RedisStore with a cluster', () => {
       expect(String(await inUse.command('ROLE'))).toStartWith('master'),
     )
     await eventually('all masters answer', () => store.ping())
-  }, 120_000)
+  }, 300_000)
 
   it('finds members that do not know their own host where the others are', async () => {
     const [port, busPort] = [String(freePort()), String(freePort())]

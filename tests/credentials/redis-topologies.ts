@@ -49,7 +49,7 @@ export async function startWatched(certificates?: Certificates, sentinelPassword
     `requirepass "${sentinelPassword}"`,
     `sentinel monitor main 127.0.0.1 ${certificates ? tlsPort : masterPort} 1`,
     `sentinel auth-pass main "${password}"`,
-    'sentinel down-after-milliseconds main 300',
+    'sentinel down-after-milliseconds main 1500',
     'sentinel failover-timeout main 2000',
     ...(certificates ? sentinelTls(certificates, sentinelTlsPort) : []),
   ]
@@ -103,7 +103,7 @@ export async function startCluster(certificates: Certificates) {
   const members = Array.from({ length: 4 }, () => {
     const [busPort, tlsPort] = [freePort(), freePort()]
     const options =
-      `--cluster-enabled yes --cluster-port ${busPort} --cluster-node-timeout 500 --cluster-replica-validity-factor 0 ` +
+      `--cluster-enabled yes --cluster-port ${busPort} --cluster-node-timeout 2000 --cluster-replica-validity-factor 0 ` +
       '--cluster-require-full-coverage no --repl-diskless-sync-delay 0 --tls-cluster yes --tls-replication yes'
     const args = [...options.split(' '), ...tlsArguments(certificates, tlsPort)]
     return { server: stack.use(createRedisServer({ args })), busPort, tlsPort }

@@ -7,7 +7,7 @@ import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, makeFolder } from '../support/executable.ts'
 import { runProgram, runToEnd, startProgram } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
-import { valuesOf } from '../commands/world.ts'
+import { hasAnswered, valuesOf } from '../commands/world.ts'
 import { paste, piecesLeft, take } from './pages.ts'
 import { encrypted, foreign, linesOf } from './records.ts'
 import type { ClearRecord } from '../../src/client/crypto.ts'
@@ -277,14 +277,10 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     ]
     await write('clients', { id: 'olddevice', name: 'Old, renamed' })
     const before = sandbox.requests.storage.entries.length
-    await using watching = await startProgram(
-      command,
-      () => sandbox.requests.storage.entries.length > before,
-      {
-        HOME: home,
-        PATH,
-      },
-    )
+    await using watching = await startProgram(command, () => hasAnswered(sandbox, before), {
+      HOME: home,
+      PATH,
+    })
     await write(
       'clients',
       { id: 'olddevice', name: 'Old, renamed again' },

@@ -9,7 +9,7 @@ const quick = (Object.keys(faults) as FaultName[]).filter((name) => !hangs.inclu
 const commitPatienceMs = 150
 
 let patient: FaultyBridge
-/** Commits and undos go on for a second or half of it only, because the storage does not come back. */
+/** Commits and undos go on for three seconds or half of one only, because the storage does not come back. */
 let lasting: FaultyBridge
 let forlorn: FaultyBridge
 /** With little time for a call, as a hanging storage takes all of it. */
@@ -23,7 +23,8 @@ beforeAll(async () => {
     Promise.all(Array.from({ length: 10 }, () => startFaultyBridge({ writable, settings, commitPatienceMs })))
   patient = await startFaultyBridge({ writable })
   const soon = { writable, settings: { request_timeout_seconds: '0.5' }, commitPatienceMs }
-  lasting = await startFaultyBridge({ ...soon, settings: { request_timeout_seconds: '1' } })
+  // Enough on a busy machine to look whether a write was carried out, before the time is over.
+  lasting = await startFaultyBridge({ ...soon, settings: { request_timeout_seconds: '3' } })
   forlorn = await startFaultyBridge(soon)
   impatient = await startSeveral({ upstream_timeout_seconds: '0.3' })
   hasty = await startSeveral({ upstream_timeout_seconds: '0.2', request_timeout_seconds: '0.3' })

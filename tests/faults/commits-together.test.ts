@@ -21,7 +21,8 @@ afterAll(async () => {
 
 describe('the commits of many batches at once', () => {
   it('leave one batch after the other, so that few are half visible at a time', async () => {
-    const users = Array.from({ length: 100 }, (_, index) => bridge.sandbox.addUser(`writer ${index}`))
+    // More calls than may be in flight at a time, and so few that nobody waits for five seconds on a busy machine.
+    const users = Array.from({ length: 40 }, (_, index) => bridge.sandbox.addUser(`writer ${index}`))
     for (const user of users) {
       for (const name of collections) bridge.sandbox.write(user, name, [{ id: 'a', payload: 'old' }])
     }
@@ -55,8 +56,8 @@ describe('the commits of many batches at once', () => {
 
     expect(answers.map(({ status }) => status)).toEqual(users.map(() => 200))
     expect([...commits.values()]).toEqual(users.map(() => collections.length))
-    // It is 16 where commits wait among all other calls, and 1 where they leave together, more on a busy machine.
+    // It is 8 where commits wait among all other calls, and less than 1 where they leave together.
     const mean = halfVisible.reduce((sum, value) => sum + value, 0) / halfVisible.length
-    expect(mean).toBeLessThan(10)
+    expect(mean).toBeLessThan(4)
   })
 })

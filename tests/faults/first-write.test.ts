@@ -44,7 +44,7 @@ describe.each(['postgres', 'mysql'] as const)('the first write to a collection, 
     expect(results).toEqual(
       Array.from({ length: rounds }, () => ({ statuses: [200, 412], isStored: true, isTold: true })),
     )
-  }, 60_000)
+  })
 })
 
 function create(bridge: Executable, user: SandboxUser, id: string, method: string, payload?: string) {

@@ -68,5 +68,5 @@ describe('a batch of a write and of reads, while other batches hold the memory f
     expect(contradictions).toEqual([])
     expect([...new Set(statuses)]).toEqual([200, 503])
     expect(await Promise.all(holding)).toEqual(holders.map(() => 200))
-  }, 60_000)
+  })
 })

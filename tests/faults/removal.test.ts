@@ -9,27 +9,34 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
   })
   afterAll(() => bridge.stop())
 
+  /** Somebody with a record, and a batch that deletes it and puts another. */
+  async function someone(name: string) {
+    const user = bridge.sandbox.addUser(name)
+    await bridge.ask('', { as: user })
+    bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'old' }])
+    const path = (id: string) => `/buckets/${user.clientState}/collections/tabs/records/${id}`
+    const requests = [
+      { method: 'DELETE', path: path('a') },
+      { method: 'PUT', path: path('b'), body: { data: { payload: 'new' } } },
+    ]
+    const deleteAmongPuts = () => bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+    return { user, deleteAmongPuts }
+  }
+
   it.each([
     ['was not carried out', { kind: 'status', status: 500 }],
     ['was put off', statusFaults[503]],
     ['was carried out', { kind: 'reset-after' }],
   ] as const)('leaves no row when the first call to remove it failed and %s', async (outcome, fault) => {
-    const user = bridge.sandbox.addUser(outcome)
-    await bridge.ask('', { as: user })
-    bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'old' }])
+    const { user, deleteAmongPuts } = await someone(outcome)
     let hasFailed = false
     bridge.planFor(user, ({ method }) => {
       if (method !== 'DELETE' || hasFailed) return null
       hasFailed = true
       return fault
     })
-    const path = (id: string) => `/buckets/${user.clientState}/collections/tabs/records/${id}`
-    const requests = [
-      { method: 'DELETE', path: path('a') },
-      { method: 'PUT', path: path('b'), body: { data: { payload: 'new' } } },
-    ]
 
-    const { body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+    const { body } = await deleteAmongPuts()
     bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'theirs' }])
 
     expect(hasFailed).toBe(true)
@@ -40,9 +47,7 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
 
   if (mode === 'spanner') return
   it('removes nothing of others when it is repeated after an unknown result', async () => {
-    const user = bridge.sandbox.addUser('repeated')
-    await bridge.ask('', { as: user })
-    bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'old' }])
+    const { user, deleteAmongPuts } = await someone('repeated')
     let removals = 0
     let unanswered = 0
     bridge.planFor(user, ({ method }) => {
@@ -55,13 +60,8 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
       if (removals === 3) bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'theirs' }])
       return removals === 1 ? { kind: 'reset-after' } : null
     })
-    const path = (id: string) => `/buckets/${user.clientState}/collections/tabs/records/${id}`
-    const requests = [
-      { method: 'DELETE', path: path('a') },
-      { method: 'PUT', path: path('b'), body: { data: { payload: 'new' } } },
-    ]
 
-    await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+    await deleteAmongPuts()
 
     const stored = bridge.sandbox.records(user, 'tabs').map(({ id, payload }) => [id, payload])
     expect(removals).toBeGreaterThanOrEqual(3)
@@ -69,9 +69,7 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
   })
 
   it('keeps what another client has written there, whatever happens to the revealing call', async () => {
-    const user = bridge.sandbox.addUser('spared')
-    await bridge.ask('', { as: user })
-    bridge.sandbox.write(user, 'tabs', [{ id: 'a', payload: 'old' }])
+    const { user, deleteAmongPuts } = await someone('spared')
     let uploads = 0
     bridge.planFor(user, ({ method }, index) => {
       if (method === 'DELETE' && index === 3)
@@ -79,13 +77,8 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
       if (method === 'POST') uploads += 1
       return method === 'POST' && uploads === 2 ? statusFaults[412] : null
     })
-    const path = (id: string) => `/buckets/${user.clientState}/collections/tabs/records/${id}`
-    const requests = [
-      { method: 'DELETE', path: path('a') },
-      { method: 'PUT', path: path('b'), body: { data: { payload: 'new' } } },
-    ]
 
-    await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+    await deleteAmongPuts()
 
     const stored = bridge.sandbox.records(user, 'tabs').map(({ id, payload }) => [id, payload])
     expect(Object.fromEntries(stored)).toEqual({ a: 'theirs', b: 'new' })

@@ -23,7 +23,7 @@ export interface Account {
 /** The program, or null where the machine has none. */
 export const firefoxPath = Bun.which('firefox-esr') ?? Bun.which('firefox')
 
-const startMs = 40_000
+const startMs = 100_000
 const inside = readFileSync(join(import.meta.dir, 'inside.js'), 'utf8')
 
 /** Starts Firefox and signs in; nothing is synced yet. */

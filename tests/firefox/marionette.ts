@@ -7,7 +7,7 @@ interface Marionette {
   close(): void
 }
 
-const scriptTimeoutMs = 60_000
+const scriptTimeoutMs = 110_000
 
 interface Waiting {
   resolve: (value: unknown) => void

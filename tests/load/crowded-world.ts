@@ -24,7 +24,7 @@ export function startCrowdedWorld(
 ) {
   const read = readTestSettings({ settings: { record_tabs_put_enabled: 'true', ...settings } })
   let aheadMs = 0
-  const now = () => performance.now() + aheadMs
+  const now = () => aheadMs
   const rejections: RejectionReason[] = []
   const observeRejection = (reason: RejectionReason) => void rejections.push(reason)
   const isShortOfMemory = () => false

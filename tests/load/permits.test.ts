@@ -206,24 +206,6 @@ describe('RequestLimit', () => {
     return { limit, rejections, pass, beShort: (value: boolean) => void (isShort = value) }
   }
 
-  it('admits as many requests as are allowed, in all and of one user', () => {
-    const { limit, rejections } = createLimit(3, 2)
-    const first = limit.acquire('a')!
-    limit.acquire('a')
-
-    expect(limit.acquire('a')).toBeNull()
-    expect(limit.acquire('b')).not.toBeNull()
-    expect(limit.isFull).toBe(true)
-    expect(limit.acquire('c')).toBeNull()
-    first()
-    first()
-    expect(limit.isFull).toBe(false)
-    expect(limit.acquire('a')).not.toBeNull()
-    expect(limit.isFull).toBe(true)
-    limit.refuse()
-    expect(rejections).toEqual(['user', 'limit', 'limit'])
-  })
-
   it('admits nothing new while memory is short', () => {
     const { limit, rejections, beShort } = createLimit(3)
     beShort(true)
@@ -247,20 +229,5 @@ describe('RequestLimit', () => {
     views[0]!()
     expect(limit.acquireRootView('another')).not.toBeNull()
     expect(rejections).toEqual(['root-view'])
-  })
-
-  it('asks for a pause after five seconds above four fifths of the limit', () => {
-    const { limit, pass } = createLimit(10)
-    const releases = Array.from({ length: 9 }, (_, user) => limit.acquire(`user ${user}`)!)
-
-    pass(4999)
-    expect(limit.backoffSeconds).toBe(0)
-    pass(1)
-    expect(limit.backoffSeconds).toBe(30)
-    releases[0]!()
-    expect(limit.backoffSeconds).toBe(0)
-    limit.acquire('another')
-    pass(4999)
-    expect(limit.backoffSeconds).toBe(0)
   })
 })

@@ -63,26 +63,6 @@ describe('AnswerStreams.send', () => {
     expect(endings).toEqual([{ bytes: 300_000, failure: null }])
   })
 
-  it('notes the garbage of a list, several times its pieces, and none of a body that is there', async () => {
-    const noted: number[] = []
-    const world = createStreams({ reportGarbage: (bytes) => void noted.push(bytes) })
-    const { reader } = send(world, endless(1000).stream)
-    await reader.read()
-    await send(world, new Uint8Array(1000)).reader.read()
-
-    expect(noted).toEqual([4000])
-  })
-
-  it('hands over pieces of one size', async () => {
-    const { reader } = send(createStreams(), new Uint8Array(150_000))
-
-    const lengths: number[] = []
-    for (let piece = await reader.read(); !piece.done; piece = await reader.read())
-      lengths.push(piece.value.length)
-
-    expect(lengths).toEqual([65_536, 65_536, 150_000 - 2 * 65_536])
-  })
-
   it('passes on the failure of a stream, and reports the bytes sent', async () => {
     const world = createStreams()
     const gone = new Error('gone')

@@ -8,7 +8,7 @@ import { Client, newClients, startLoad } from './nodes.ts'
 import type { RedisServer } from '../support/redis-server.ts'
 
 // A sentinel that could not have its way lets some seconds pass before it tries again.
-const failoverMs = 60_000
+const failoverMs = 120_000
 
 describe('a bridge whose Redis is watched by a sentinel', () => {
   it('answers every request while the master dies and the next one hangs, and follows both times', async () => {
@@ -27,23 +27,26 @@ describe('a bridge whose Redis is watched by a sentinel', () => {
     }
     await eventually('the master is in use', () => isUsed(watched.master))
 
-    await watched.master.kill()
-    const atTheDeath = load.requests()
+    /** Many requests come and are answered before the sentinel can do anything. */
+    const endure = async (outage: () => unknown) => {
+      watched.signalSentinel('SIGSTOP')
+      await outage()
+      const before = load.requests()
+      await eventually('many are answered meanwhile', () => load.requests() > before + 50)
+      watched.signalSentinel('SIGCONT')
+    }
+
+    await endure(() => watched.master.kill())
     await eventually('the replica is in use', () => isUsed(watched.replica), failoverMs)
-    const whileDead = load.requests() - atTheDeath
     await watched.master.start()
     await eventually('the old master is a replica', async () =>
       String(await watched.master.command('INFO', 'replication')).includes('master_link_status:up'),
     )
-    watched.replica.stop()
-    const atTheSilence = load.requests()
+    await endure(() => watched.replica.stop())
     await eventually('the first is in use again', () => isUsed(watched.master), failoverMs)
-    const whileSilent = load.requests() - atTheSilence
     watched.replica.cont()
     const { failures } = await load.stop()
 
     expect(failures).toEqual([])
-    expect(whileDead).toBeGreaterThan(50)
-    expect(whileSilent).toBeGreaterThan(50)
-  }, 150_000)
+  }, 300_000)
 })

@@ -24,10 +24,10 @@ export interface Nodes extends AsyncDisposable {
   /** How often the token server was asked for credentials. */
   exchanges(): number
   /**
-   * Waits until there were no more exchanges since then than times that a bridge has told that it could not use Redis: one that
-   * answers too late was asked in vain, which a machine that is very busy can cause.
+   * Waits until there were no more exchanges beyond so many than times that a bridge has told that it could not use Redis: one
+   * that answers too late was asked in vain, which a machine that is very busy can cause.
    */
-  exchangesAreExplained(since: number): Promise<void>
+  exchangesAreExplained(known: number): Promise<void>
 }
 
 /** `own`: settings that each of them has besides; as many bridges as there are of these. */
@@ -79,8 +79,8 @@ export async function startNodes(
       }
     },
     exchanges,
-    exchangesAreExplained: (since) =>
-      eventually('no exchange is without a reason', () => exchanges() - since <= cacheFailures),
+    exchangesAreExplained: (known) =>
+      eventually('no exchange is without a reason', () => exchanges() - known <= cacheFailures),
     async [Symbol.asyncDispose]() {
       for (const node of nodes) node.signal('SIGKILL')
       await Promise.all(nodes.map((node) => node.exited))

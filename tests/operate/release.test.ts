@@ -16,6 +16,7 @@ import { manualPages } from '../../.ci/manual-page.ts'
 import { release } from '../../.ci/release.ts'
 import { descriptions } from '../../src/cli/command-line.ts'
 import { environmentLines } from '../../src/cli/runtime-environment.ts'
+import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
 import { runProgram, runToEnd, startProgram, temporaryFolder, words } from '../support/processes.ts'
 
@@ -38,7 +39,7 @@ const folder = temporaryFolder()
 const releaseFolder = folder.file('one')
 const packagePath = join(releaseFolder, packageFile)
 
-beforeAll(() => make(releaseFolder), 60_000)
+beforeAll(() => make(releaseFolder), 300_000)
 
 afterAll(() => folder[Symbol.dispose]())
 
@@ -242,7 +243,7 @@ describe('the container image', () => {
     const asked = healthcheck.map((word) => word.replace('http://127.0.0.1:8000', url))
 
     expect(await runProgram(inside(program!, ...asked))).toBe('')
-    expect(service.output()).toContain('"listening"')
+    await eventually('it has said so', () => service.output().includes('"listening"'))
   })
 })
 
@@ -254,7 +255,7 @@ const hasArm =
 describe.skipIf(!hasArm)('a release for arm64', () => {
   const own = folder.file('arm64')
 
-  beforeAll(() => make(own, 'linux-arm64'), 60_000)
+  beforeAll(() => make(own, 'linux-arm64'), 300_000)
 
   it('has an image whose sandbox answers on such a processor', async () => {
     const { root, config } = await unpack(join(own, imageFile.replace('amd64', 'arm64')))
@@ -267,14 +268,17 @@ describe.skipIf(!hasArm)('a release for arm64', () => {
       isReady,
     )
 
-    const [, account] = /^ *\. (\S+)$/m.exec(sandbox.output())!
+    // It is announced when the port is open.
+    const announced = () => /^ *\. (\S+)\n/m.exec(sandbox.output())
+    await eventually('the account is announced', () => announced() !== null)
+    const [, account] = announced()!
     const path = '$BRIDGE_URL/v1/buckets/$BUCKET/collections/bookmarks/records?_limit=2'
     const headers = '-H "Authorization: Bearer $BEARER_TOKEN" -H "X-KeyID: $KEY_ID"'
     const read = await runProgram(['sh', '-c', `. ${account}; curl -sS ${headers} "${path}"`])
 
     expect(config.architecture).toBe('arm64')
     expect(JSON.parse(read).data).toHaveLength(2)
-  }, 60_000)
+  }, 300_000)
 
   it('has a Debian package', async () => {
     const deb = join(own, packageFile.replace('amd64', 'arm64'))
@@ -308,7 +312,7 @@ describe('the Debian package', () => {
 
       expect(said).toBe('')
     },
-    120_000,
+    600_000,
   )
 
   it('brings a manual page, completions, a changelog and what makes the user', async () => {

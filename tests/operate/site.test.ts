@@ -18,7 +18,7 @@ beforeAll(async () => {
   const [started] = await Promise.all([startBrowser(), makeSite(folder.path, source)])
   browser = started
   server = serve()
-}, 100_000)
+}, 300_000)
 
 afterEach(async () => expect(await browser.endPages()).toEqual([]))
 
@@ -147,7 +147,7 @@ describe('the site in Chromium', () => {
     const before = await terminal.innerText()
     await page.locator('#cast .ap-overlay-start').click()
     await terminal.getByText('38 written').waitFor({ state: 'detached' })
-    await terminal.getByText('they are not shown').waitFor()
+    await terminal.getByText('on an empty line, or Ctrl+D.').waitFor()
     const after = await terminal.innerText()
 
     expect(before).toContain('$ sync-bridge restore')

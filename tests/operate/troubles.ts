@@ -33,7 +33,7 @@ export async function startTroubles(): Promise<Troubles> {
   const tokens = await startFaultProxy({ target: sandbox.tokenServerUrl })
   const storage = await startFaultProxy({ target: sandbox.storageUrl })
   sandbox.switches.nodeUrl = storage.url
-  const timeouts = { upstream_timeout_seconds: '1', request_timeout_seconds: '3' }
+  const timeouts = { upstream_timeout_seconds: '4', request_timeout_seconds: '8' }
   const usual = {
     token_server_url: tokens.url,
     ...timeouts,
@@ -71,10 +71,9 @@ export async function startTroubles(): Promise<Troubles> {
   }
 }
 
-/** All that a bridge has printed, which is ended. */
+/** All that a bridge has printed, which is ended as an operator would: what it has yet to print comes then. */
 async function endOf(bridge: Bridge): Promise<string> {
-  bridge.signal('SIGKILL')
-  await bridge.exited
+  await bridge.stop()
   return [...bridge.lines, bridge.errors()].join('\n')
 }
 

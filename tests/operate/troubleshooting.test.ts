@@ -212,7 +212,7 @@ const cases: Record<string, () => Promise<string>> = {
       const users = Array.from({ length: 3 }, troubles.newUser)
       return Promise.all(users.map((user) => ask(bridge, records(user), user)))
     }),
-  '`redis error`, `unreachable`': () => troubles.seenByReader(withoutRedis),
+  '`redis error`, `unreachable`': () => troubles.seen(withoutRedis, async () => {}, 'redis error'),
   '`redis error`, `WRONGPASS`': () => {
     const cache_url = redis.url.replace('//', '//bridge:wrong@')
     return troubles.seen({ cache_backend: 'redis', cache_url }, async () => {}, 'redis error')
@@ -240,15 +240,11 @@ describe('the page "When it does not work"', () => {
     expect(Object.keys(cases).toSorted()).toEqual(symptoms.toSorted())
   })
 
-  it.each(symptoms)(
-    'shows %s as it is seen',
-    async (symptom) => {
-      const evidence = await cases[symptom]!()
+  it.each(symptoms)('shows %s as it is seen', async (symptom) => {
+    const evidence = await cases[symptom]!()
 
-      for (const [, part] of symptom.matchAll(/`([^`]+)`/g)) expect(evidence).toContain(part!)
-    },
-    60_000,
-  )
+    for (const [, part] of symptom.matchAll(/`([^`]+)`/g)) expect(evidence).toContain(part!)
+  })
 
   it('names metrics that exist', async () => {
     const metrics = await troubles.seenByReader({}, '/v1/__metrics__')

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { announce, startShortLinks, type Announcement } from '../../src/sandbox/announce.ts'
+import { startShortLinks, type Announcement } from '../../src/sandbox/announce.ts'
 
 const info: Announcement = {
   tokenServerUrl: 'http://127.0.0.1:5000',
@@ -17,25 +17,6 @@ const bridge = {
   explorerUrl: 'http://127.0.0.1:8888/v1/explore',
   recordId: '{a}',
 }
-
-describe('announce', () => {
-  it('has one NAME=value line for everything a script needs', () => {
-    const text = announce(info, null, null)
-
-    const values = text.matchAll(/^([A-Z0-9_]+)=(.*)$/gm)
-    expect(Object.fromEntries(Array.from(values, ([, name, value]) => [name, value]))).toEqual({
-      TOKEN_SERVER_URL: info.tokenServerUrl,
-      STORAGE_URL: info.storageUrl,
-      BUCKET: info.bucket,
-      KEY_ID: info.keyId,
-      BEARER_TOKEN: info.bearerToken,
-      ASSERTION: info.assertion,
-      SYNC_KEY: '0102ff',
-      SYNC_KEY_BASE64: 'AQL/',
-    })
-    expect(text).toContain('"http://127.0.0.1:5000/1.0/sync/1.5"')
-  })
-})
 
 describe('startShortLinks', () => {
   it('redirects to the pages with the credentials, and returns 404 without the secret', async () => {

@@ -306,6 +306,7 @@ describe('section 3: HEAD of a list', () => {
     ['?_limit=2&_since="1700000000030"', null],
   ] as const)('of %j counts what GET would list, under both names: %p', async (query, count) => {
     const inBatch = await batch({ requests: [{ method: 'HEAD', path: bucket + records + query }] })
+    bridge.sandbox.requests.storage.clear()
     const alone = await bridge.ask(records + query, { method: 'HEAD' })
     const [response] = inBatch.body.responses
 
@@ -316,6 +317,9 @@ describe('section 3: HEAD of a list', () => {
       expect(headers.get('etag')).toBe('"1700000000050"')
       expect(headers.get('last-modified')).toBe('Tue, 14 Nov 2023 22:13:20 GMT')
     }
+    // No record is fetched for that.
+    const asked = bridge.sandbox.requests.storage.entries.map(({ target }) => target)
+    expect(asked.filter((target) => target.includes('full='))).toEqual([])
   })
 
   it('counts nothing in a collection that was never used', async () => {

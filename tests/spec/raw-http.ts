@@ -16,7 +16,7 @@ interface RawConnection {
   write(bytes: string | Buffer): void
   /** Ends our side as soon as everything is sent. */
   end(): void
-  /** What has come once the server has closed the connection; after 5 s it is closed by us. */
+  /** What has come once the server has closed the connection; after a minute of silence it is closed by us. */
   answer: Promise<RawAnswer>
 }
 
@@ -26,7 +26,7 @@ export function openRaw(url: string, ca?: string): RawConnection {
   const { promise, resolve } = Promise.withResolvers<RawAnswer>()
   const chunks: Buffer[] = []
   const socket = ca ? connectTls({ port: Number(port), host, ca }) : connect(Number(port), host)
-  socket.setTimeout(5000, () => socket.destroy())
+  socket.setTimeout(60_000, () => socket.destroy())
   socket.on('data', (chunk: Buffer) => chunks.push(Buffer.from(chunk)))
   // A reset is an end as well; what came before it is what counts.
   socket.on('error', () => {})

@@ -5,7 +5,7 @@
 export async function eventually(
   name: string,
   condition: () => boolean | Promise<boolean>,
-  deadlineMs = 20_000,
+  deadlineMs = 60_000,
 ): Promise<void> {
   const startedAtMs = performance.now()
   for (;;) {

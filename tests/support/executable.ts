@@ -120,7 +120,7 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
     return code
   })
 
-  async function line(pattern: RegExp, timeoutMs = 30_000): Promise<RegExpExecArray> {
+  async function line(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
     const deadline = Bun.sleep(timeoutMs)
     let isLate = false
     void deadline.then(() => (isLate = true))

@@ -10,7 +10,7 @@ export interface Program extends AsyncDisposable {
   readonly pid: number
   /** Everything that it printed so far, on both outputs. */
   output(): string
-  /** Asks it to end, and insists after 2 s. */
+  /** Asks it to end, and insists after 2 s. Then its output is all there. */
   stop(): Promise<void>
 }
 
@@ -27,16 +27,15 @@ export async function startProgram(
     stderr: 'pipe',
   })
   let output = ''
-  const decoder = new TextDecoder()
-  for (const stream of [child.stdout, child.stderr]) {
-    void stream.pipeTo(
-      new WritableStream<Uint8Array>({ write: (chunk) => void (output += decoder.decode(chunk)) }),
-    )
-  }
+  const printed = [child.stdout, child.stderr].map((stream) =>
+    stream
+      .pipeThrough(new TextDecoderStream())
+      .pipeTo(new WritableStream({ write: (text) => void (output += text) })),
+  )
   const stop = async () => {
     child.kill('SIGTERM')
     const insist = setTimeout(() => child.kill('SIGKILL'), 2000)
-    await child.exited
+    await Promise.all([child.exited, ...printed])
     clearTimeout(insist)
   }
   await eventually(`${command[0]} is ready`, () => child.exitCode !== null || isReady())
@@ -80,7 +79,7 @@ export async function runToEnd(command: string[], { cwd, environment, input }: R
     stdin: input === undefined ? 'ignore' : Buffer.from(input),
     stdout: 'pipe',
     stderr: 'pipe',
-    timeout: 110_000,
+    timeout: 600_000,
   })
   const [output, errors, code] = await Promise.all([
     new Response(child.stdout).text(),

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeEach, describe, expect, it } from 'bun:test'
+import { afterAll, afterEach, beforeEach, describe, expect, it, jest } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { createSecureServer, type ServerHttp2Stream } from 'node:http2'
 import type { AddressInfo } from 'node:net'
@@ -32,6 +32,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
+  jest.useRealTimers()
   storage.release()
   await cleanUp()
   await storage.stop()
@@ -225,20 +226,18 @@ describe('the first calls to an origin', () => {
   it('wait at most three seconds for one that hangs, and never beyond their deadline', async () => {
     const { outcomeOf } = await start()
     storage.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
+    jest.useFakeTimers()
     void outcomeOf()
-    const startedAtMs = performance.now()
-    const lasted = async (outcome: Promise<string>) => ({
-      outcome: await outcome,
-      seconds: Math.round((performance.now() - startedAtMs) / 1000),
-    })
+    const [patient, hasty] = [outcomeOf(), outcomeOf({ timeoutMs: 400 })]
+    await storage.waitFor(({ index }) => index === 0)
 
-    const lasting = await Promise.all([lasted(outcomeOf()), lasted(outcomeOf({ timeoutMs: 400 }))])
+    jest.advanceTimersByTime(400)
+    expect(await hasty).toBe('timeout')
+    jest.advanceTimersByTime(2599)
+    const isEarly = Bun.peek.status(patient) !== 'pending'
+    jest.advanceTimersByTime(1)
 
-    expect(lasting).toEqual([
-      { outcome: '200', seconds: 3 },
-      { outcome: 'timeout', seconds: 0 },
-    ])
-    expect(await outcomeOf()).toBe('200')
+    expect([isEarly, await patient, await outcomeOf()]).toEqual([false, '200', '200'])
     expect(tally(storage.requests.map(({ method }) => method))).toEqual({ GET: 3 })
   })
 })

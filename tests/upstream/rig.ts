@@ -58,7 +58,7 @@ async function startRig(options: SandboxOptions = {}) {
   const tokenServer = new TokenServer({
     url: sandbox.tokenServerUrl,
     send,
-    timeoutMs: 5000,
+    timeoutMs: 60_000,
     now,
     monotonicNow: now,
   })
@@ -81,7 +81,7 @@ async function startRig(options: SandboxOptions = {}) {
       const credentials = await tokenServer.exchange(identity())
       const client: StorageClient = {
         upstream,
-        timeoutMs: 5000,
+        timeoutMs: 60_000,
         now,
         monotonicNow: now,
         nonce: () => `nonce${(nonces += 1)}`,

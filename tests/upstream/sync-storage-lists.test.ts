@@ -1,10 +1,13 @@
-import { afterEach, describe, expect, it } from 'bun:test'
+import { afterEach, describe, expect, it, jest } from 'bun:test'
 import { noPrecondition, timestamp, type Precondition } from '../../src/domain/record.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
 import type { ByteSource, BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 
-afterEach(cleanUp)
+afterEach(async () => {
+  jest.useRealTimers()
+  await cleanUp()
+})
 
 async function listPage(storage: BulkStorage, options: Partial<ListOptions> = {}, collection = 'tabs') {
   return pageOf(await storage.list(collection, { sort: 'newest', ...options }, noPrecondition))
@@ -14,7 +17,7 @@ describe('list', () => {
   it('holds a permit of its user until the last byte, and lets others wait for it, as long as their request has time', async () => {
     const { open, has, lists, proxy } = await openRig()
     has(numbered(10, 'x'.repeat(60)).map((record) => ({ ...record, payload: 'x'.repeat(50_000) })))
-    const storage = await open({ deadlineAtMs: 1_700_000_000_000 + 100 })
+    const storage = await open({ deadlineAtMs: 1_700_000_000_000 + 50_000 })
     const documents = []
     for (let count = 0; count < 8; count += 1)
       documents.push((await listPage(storage)).document as ByteSource)
@@ -23,11 +26,15 @@ describe('list', () => {
     expect(documents[0]!.hasWaiters!()).toBe(false)
     const newcomer = lists.acquire(proxy.url, 'newcomer')
     expect(documents[0]!.hasWaiters!()).toBe(true)
-    expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'overload' })
+    jest.useFakeTimers()
+    const waiting = failureOf(listPage(storage))
+    for (let turn = 0; turn < 50; turn += 1) await Promise.resolve()
+    jest.advanceTimersByTime(50_000)
+    expect(await waiting).toMatchObject({ failure: 'overload' })
     documents[0]!.cancel()
     await newcomer
     expect(documents[1]!.hasWaiters!()).toBe(false)
-  }, 4000)
+  })
 
   it('is the collection in the exposed form, in one request', async () => {
     const { storage, has, proxy, user } = await openRig()
@@ -53,17 +60,6 @@ describe('list', () => {
       host: headers.get('host')!,
       'user-agent': 'Test/1.0',
     })
-  })
-
-  it('knows the length of a long list before reading it', async () => {
-    const { storage, sandbox, user } = await openRig()
-    sandbox.seed(user, 'history', 3000)
-
-    const page = await listPage(storage, {}, 'history')
-
-    expect(page.document).not.toBeInstanceOf(Uint8Array)
-    expect(page.count).toBe(3000)
-    expect(await recordsOf(page)).toHaveLength(3000)
   })
 
   it('stops reading when its reader leaves', async () => {
@@ -220,7 +216,9 @@ describe('a read that fails', () => {
     ...[404, 405, 406, 304, 412].map((status): [number, string] => [status, '0']),
     [202, '[]'],
     [200, ''],
-    [200, '', 'NaN'],
+    ...['NaN', '-1.00', '1e9', '1.234', '1,00', '1.00, 2.00', '0x10'].map(
+      (time): [number, string, string] => [200, '', time],
+    ),
     [200, 'not JSON', '1.00'],
   ])('takes %d "%s" for nonsense', async (...row) => {
     const [status, body, lastModified] = row
@@ -263,11 +261,11 @@ describe('a read that fails', () => {
 
   it('waits no longer than the deadline of the request', async () => {
     const { open, proxy, clock } = await openRig()
-    const storage = await open({ deadlineAtMs: clock.nowMs + 300 })
+    const storage = await open({ deadlineAtMs: clock.nowMs + 3000 })
     proxy.plan(() => ({ kind: 'hang' }))
 
     expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'timeout' })
-    clock.nowMs += 300
+    clock.nowMs += 3000
     expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'timeout', applied: 'no' })
 
     expect(proxy.requests).toHaveLength(1)

@@ -1,24 +1,10 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition, timestamp, zeroTimestamp } from '../../src/domain/record.ts'
 import { failureOf, numbered, openRig, cleanUp, since } from './rig.ts'
-import type { ListFilter } from '../../src/domain/record-storage.ts'
 
 afterEach(cleanUp)
 
 describe('get', () => {
-  it('is the record', async () => {
-    const { storage, has, proxy, user } = await openRig()
-    const lastModified = has([{ id: "{a} b,c'", payload: 'x', sortindex: 3 }], 'passwords')
-
-    const outcome = await storage.get('passwords', "{a} b,c'", noPrecondition)
-
-    expect(outcome).toMatchObject({
-      outcome: 'found',
-      record: { id: "{a} b,c'", lastModified, payload: 'x', sortindex: 3 },
-    })
-    expect(proxy.requests[0]!.target).toBe(`/1.5/${user.uid}/storage/passwords/%7Ba%7D%20b%2Cc%27`)
-  })
-
   it('finds an expired record missing, whatever the precondition', async () => {
     const { storage, sandbox, user, clock } = await openRig()
     const at = sandbox.write(user, 'tabs', [{ id: 'a', payload: 'x', ttl: 60 }])
@@ -35,59 +21,9 @@ describe('get', () => {
     expect(await storage.get('tabs', 'abc', noPrecondition)).toEqual({ outcome: 'missing' })
     expect(await storage.get('tabs', 'AbC', noPrecondition)).toMatchObject({ outcome: 'found' })
   })
-
-  it.each([
-    ['another record', '{"id":"z","modified":1.00,"payload":""}'],
-    ['no JSON', '<html>'],
-    ['no record', '[]'],
-    ['a record without a time', '{"id":"a","payload":""}'],
-  ])('takes %s for nonsense', async (_, body) => {
-    const { storage, has, proxy } = await openRig()
-    has([{ id: 'a' }])
-    proxy.plan(() => ({ kind: 'rewrite', body }))
-
-    expect(await failureOf(storage.get('tabs', 'a', noPrecondition))).toMatchObject({
-      failure: 'bad-response',
-    })
-  })
 })
 
 describe('collectionTimestamps, count and limits', () => {
-  it('have all collections', async () => {
-    const { storage, has } = await openRig()
-    const tabs = has(numbered(3))
-    const history = has(numbered(2), 'history')
-    const collections = new Map([
-      ['tabs', tabs],
-      ['history', history],
-    ])
-
-    const outcome = await storage.collectionTimestamps()
-
-    expect(outcome).toEqual({ timestamp: history, collections })
-    expect(await storage.count('tabs', {})).toEqual({ count: 3, timestamp: tabs })
-    expect(await storage.count('unknown', {})).toEqual({ count: 0, timestamp: zeroTimestamp })
-    expect(await storage.count('constructor', {})).toMatchObject({ count: 0 })
-  })
-
-  it('count what a list with the same filters holds, by ids alone', async () => {
-    const { storage, has, proxy } = await openRig()
-    const times = ['a', 'b', 'c', 'd'].map((id) => has([{ id, payload: id }]))
-    const count = async (filter: ListFilter) => (await storage.count('tabs', filter)).count
-
-    expect(await storage.count('tabs', { newer: times[0]! })).toEqual({ count: 3, timestamp: times[3]! })
-    expect(await count({ older: times[2]! })).toBe(2)
-    expect(await count({ excludedIds: new Set(['a', 'x']) })).toBe(3)
-    expect(await count({ ids: ['a', 'b', 'x', 'd'], newer: times[0]! })).toBe(2)
-    expect(await count({ ids: ['d'], older: times[3]! })).toBe(0)
-    expect(await count({ ids: ['a', 'b'], excludedIds: new Set(['a', 'b']) })).toBe(0)
-    expect(await storage.count('unknown', { newer: times[0]! })).toEqual({
-      count: 0,
-      timestamp: zeroTimestamp,
-    })
-    expect(proxy.requests.some(({ query }) => query.has('full'))).toBe(false)
-  })
-
   it('count over pages and many ids as one whole, again when the collection changes', async () => {
     const { storage, has, sandbox, proxy } = await openRig()
     has(numbered(30))

@@ -62,35 +62,6 @@ describe('write', () => {
     expect(proxy.requests[0]!.headers.get('content-type')).toBe('application/json')
   })
 
-  it('creates a collection that was never used', async () => {
-    const { storage } = await start()
-
-    expect(timestampOf(await storage.write('new', [{ id: 'a' }], zeroTimestamp))).toBeGreaterThan(0)
-    expect(await storage.write('new', [{ id: 'a' }], zeroTimestamp)).toEqual({ outcome: 'moved' })
-  })
-
-  it('says which records the storage rejected; the others are written', async () => {
-    const { storage, before, stored } = await start({ limits: { max_record_payload_bytes: 100 } })
-
-    const outcome = await storage.write(
-      'tabs',
-      [
-        { id: 'a', payload: 'new' },
-        { id: 'b', payload: 'x'.repeat(101) },
-        { id: 'x'.repeat(65), payload: '' },
-      ],
-      before,
-    )
-
-    expect(outcome).toMatchObject({
-      rejected: new Map([
-        ['b', 'too-large'],
-        ['x'.repeat(65), 'invalid'],
-      ]),
-    })
-    expect(stored()).toEqual({ a: 'new', b: 'old', 'c,d': 'old' })
-  })
-
   it('waits for the next step of the clock if this one is used up', async () => {
     const { storage, open, before, pauses, proxy } = await start()
 
@@ -166,24 +137,12 @@ describe('write', () => {
     [answered(429), serviceError(429)],
   ])('is sent once, whatever happens to it: %j', async (fault, expected) => {
     const { open, before, proxy } = await start()
-    const storage = await open({ timeoutMs: fault.kind.startsWith('hang') ? 300 : 5000 })
+    const storage = await open({ timeoutMs: fault.kind.startsWith('hang') ? 3000 : 60_000 })
     proxy.plan(() => fault)
 
     expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject(expected)
 
     expect(proxy.requests).toHaveLength(1)
-  })
-
-  it('continues when the client disconnects', async () => {
-    const { open, before, proxy } = await start()
-    const client = new AbortController()
-    const storage = await open({ client })
-    proxy.plan(() => {
-      client.abort()
-      return null
-    })
-
-    expect(timestampOf(await storage.write('tabs', [{ id: 'a' }], before))).toBeGreaterThan(before)
   })
 
   it('is not started after the deadline, but completed once it has begun', async () => {
