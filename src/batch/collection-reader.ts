@@ -45,9 +45,18 @@ export class CollectionReader {
     return this.operations[0]!.operation.collection
   }
 
-  /** Reads the records that the operations name, and the collection's timestamp. */
+  /**
+   * Reads the records that the operations name, and the collection's timestamp. Reads again if one may be deleted: a read that had to wait
+   * for the commit of a deletion has an earlier time, so that the storage still shows it that record, as an empty one.
+   */
   async snapshot(): Promise<Snapshot> {
-    return await this.storage.snapshot(this.#collection, this.#ids)
+    const read = () => this.storage.snapshot(this.#collection, this.#ids)
+    const snapshot = await read()
+    const { records, timestamp } = snapshot
+    const mayBeDeleted = records
+      .values()
+      .some(({ payload, lastModified }) => payload === '' && lastModified === timestamp)
+    return mayBeDeleted ? await read() : snapshot
   }
 
   async read(): Promise<void> {

@@ -148,6 +148,16 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     expect(outcomes).toMatchObject([{ outcome: 'stored', record: { payload: 'theirs', sortindex: 3 } }])
   })
 
+  it('is created when it was only shown to a read that had waited for its deletion', async () => {
+    const storage = stored()
+    storage.otherWrites('tabs', [{ id: 'a', payload: '', ttlSeconds }])
+    atNextLook(storage, () => storage.otherRemoves('tabs', ['a']))
+
+    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
+
+    expect(outcomes).toMatchObject([{ outcome: 'stored' }])
+  })
+
   it('is created as soon as the row is gone', async () => {
     const storage = stored()
     deletesElsewhere(storage)
