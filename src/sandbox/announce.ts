@@ -116,7 +116,7 @@ export function announce(
   const storage = info.bridge.recordId === null ? 'An empty Sync storage' : 'A Sync storage with sample data'
   return [
     `${storage}, and a bridge to it at ${info.bridge.url}.`,
-    'Everything is in memory; Press Ctrl+C to stop.\n',
+    'Everything is in memory. Press Ctrl+C to stop.\n',
     'Look at the data, decrypted in your browser:',
     `  ${links.explorer}\n`,
     values + bridgeHelp(info.bridge, environmentFile),
