@@ -382,8 +382,6 @@ async function walk(page: Page, look: (name: string) => Promise<void>): Promise<
 describe('everybody', () => {
   it.each([
     ['light', desk],
-    ['dark', desk],
-    ['light', phone],
     ['dark', phone],
   ] as const)(
     'can use everything, %s %p: axe finds nothing, and each control can be hit',

@@ -126,19 +126,17 @@ export async function use(account: Partial<Account>): Promise<string[]> {
           types: [],
           noEmit: true,
         }
-        const check = async (text: string) => {
-          const tsconfig = JSON.stringify({ compilerOptions, include: ['program.ts'] })
-          const cwd = await projectWithClient(
-            { 'program.ts': text, 'tsconfig.json': tsconfig },
-            { type: 'module' },
-          )
-          return runProgram([process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', cwd], {
-            cwd,
-          })
-        }
+        const tsconfig = JSON.stringify({ compilerOptions, include: ['*.ts'] })
+        const cwd = await projectWithClient(
+          { 'program.ts': program, 'wrong.ts': wrong, 'tsconfig.json': tsconfig },
+          { type: 'module' },
+        )
 
-        expect(await check(program)).toBe('')
-        await expect(check(wrong)).rejects.toThrow("Property 'trim' does not exist on type 'number'")
+        const compiler = [process.execPath, join(root, 'node_modules/typescript/bin/tsc'), '-p', cwd]
+        const found = await runProgram(compiler, { cwd }).then(String, String)
+
+        expect(found).toContain("Property 'trim' does not exist on type 'number'")
+        expect(found.match(/\w+\.ts\(\d+,\d+\): error/g)).toEqual([expect.stringMatching(/^wrong\.ts/)])
       },
     )
   })
