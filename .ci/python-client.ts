@@ -1,4 +1,7 @@
-/** `bun .ci/python-client.ts FOLDER` builds the wheel of `clients/python` into a folder: from the same commit the same bytes. */
+/**
+ * `bun .ci/python-client.ts FOLDER [PYTHON]` builds the wheel of `clients/python` into a folder: from the same commit the same
+ * bytes. PYTHON has hatchling; without it an environment is made for one build.
+ */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
@@ -12,11 +15,20 @@ const printed = await run(['git', '-C', project, 'log', '-1', '--format=%ct']).c
 const environment = { SOURCE_DATE_EPOCH: process.env.SOURCE_DATE_EPOCH ?? printed.trim() }
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-wheel-'))
 try {
-  await run(['python3', '-m', 'venv', folder])
-  const pip = [join(folder, 'bin/python'), '-m', 'pip', '--quiet', '--disable-pip-version-check']
-  await run([...pip, 'install', '--constraint', join(source, 'constraints.txt'), 'hatchling'])
+  const python = process.argv[3] ?? (await pythonWithHatchling())
   const options = ['--no-deps', '--no-build-isolation', '--wheel-dir', output]
-  await run([...pip, 'wheel', ...options, source], { environment })
+  await run([...pip(python), 'wheel', ...options, source], { environment })
 } finally {
   rmSync(folder, { recursive: true, force: true })
+}
+
+async function pythonWithHatchling(): Promise<string> {
+  const python = join(folder, 'bin/python')
+  await run(['python3', '-m', 'venv', folder])
+  await run([...pip(python), 'install', '--constraint', join(source, 'constraints.txt'), 'hatchling'])
+  return python
+}
+
+function pip(python: string): string[] {
+  return [python, '-m', 'pip', '--quiet', '--disable-pip-version-check']
 }

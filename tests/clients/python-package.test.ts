@@ -23,7 +23,7 @@ import { eventually } from '../support/eventually.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
 import { runProgram, runToEnd } from '../support/processes.ts'
-import { clientNeeds, findPython } from './python.ts'
+import { clientNeeds, findPython, installInto } from './python.ts'
 
 const root = join(import.meta.dir, '../..')
 const source = join(root, 'clients/python')
@@ -60,14 +60,8 @@ if (!('reason' in python)) {
     const folder = makeFolder()
     wheel = await buildWheel(join(folder, 'wheels'))
     environment = join(folder, 'environment')
-    await runProgram(['python3', '-m', 'venv', environment])
-    const options = [
-      '--quiet',
-      '--disable-pip-version-check',
-      '--constraint',
-      join(source, 'constraints.txt'),
-    ]
-    await inherited([join(environment, 'bin/pip'), 'install', ...options, wheel, 'mypy'])
+    const constraints = join(source, 'constraints.txt')
+    await installInto(environment, '--constraint', constraints, wheel, 'mypy', 'hatchling', 'pip')
   }, 180_000)
   afterAll(async () => {
     await Promise.all([proxy.stop(), bridge.stop(), accounts.stop()])
@@ -75,8 +69,9 @@ if (!('reason' in python)) {
   })
 }
 
-async function buildWheel(folder: string): Promise<string> {
-  await inherited([process.execPath, join(root, '.ci/python-client.ts'), folder])
+/** Builds the wheel, in an environment of its own or with the Python that is given. */
+async function buildWheel(folder: string, ...given: string[]): Promise<string> {
+  await inherited([process.execPath, join(root, '.ci/python-client.ts'), folder, ...given])
   const [name] = readdirSync(folder)
   return join(folder, name!)
 }
@@ -101,7 +96,7 @@ interface Play {
 
 /** What a program of the environment is told. */
 function told(file: string, more: Record<string, string> = {}): Record<string, string> {
-  return { BRIDGE_URL: proxy.url, SYNC_BRIDGE_ACCOUNT: file, PYTHONDONTWRITEBYTECODE: '1', ...more }
+  return { BRIDGE_URL: proxy.url, SYNC_BRIDGE_ACCOUNT: file, ...more }
 }
 
 /** The account of somebody in a file, with what else is told of it. */
@@ -154,9 +149,10 @@ function planFor(path: string, ...faults: Fault[]): () => number {
 
 describe('the wheel', () => {
   itWithPython(`is the same bytes each time it is built, and has its types${why}`, async () => {
-    const again = await buildWheel(makeFolder())
+    const installed = join(environment, 'bin/python')
+    const again = await buildWheel(makeFolder(), installed)
 
-    const listed = await inherited([join(environment, 'bin/python'), '-m', 'zipfile', '--list', wheel])
+    const listed = await inherited([installed, '-m', 'zipfile', '--list', wheel])
     expect(readFileSync(again).equals(readFileSync(wheel))).toBe(true)
     expect(listed).toContain('sync_bridge_client/py.typed')
     expect(page).toContain(`dist/${wheel.split('/').at(-1)}\n`)

@@ -21,30 +21,45 @@ export const whyNoPython =
 export async function findPython(...requirements: string[]): Promise<{ path: string } | { reason: string }> {
   if (whyNoPython !== null) return { reason: whyNoPython }
   const packages = requirements.length > 0 ? requirements : [kintoHttp]
-  const folder = join(cache, `python-${packages.join('-').replaceAll('==', '-')}`)
+  try {
+    const name = `python-${packages.join('-').replaceAll('==', '-')}`
+    return { path: await madeOnce(name, (folder) => installInto(folder, ...packages)) }
+  } catch (error) {
+    return { reason: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+/** Makes a virtual environment in this folder, with what these arguments of pip name. */
+export async function installInto(folder: string, ...what: string[]): Promise<void> {
+  // One pip serves all environments: an own one takes longer to install than the packages.
+  const pip = await madeOnce('python-pip', (place) => run('python3', '-m', 'venv', place))
+  await run('python3', '-m', 'venv', '--without-pip', folder)
+  const options = ['--quiet', '--disable-pip-version-check', '--no-compile']
+  await run(pip, '-m', 'pip', '--python', join(folder, 'bin/python'), 'install', ...options, ...what)
+}
+
+/** The Python of an environment that is kept in the cache. */
+async function madeOnce(name: string, make: (folder: string) => Promise<void>): Promise<string> {
+  const folder = join(cache, name)
   const path = join(folder, 'bin/python')
-  if (existsSync(path)) return { path }
+  if (existsSync(path)) return path
   // Made aside and put in place whole, so that a broken installation is never found by the next run.
   mkdirSync(cache, { recursive: true })
   const draft = mkdtempSync(join(cache, 'python-'))
   try {
-    const options = ['--quiet', '--disable-pip-version-check']
-    const steps = [
-      ['python3', '-m', 'venv', draft],
-      [join(draft, 'bin/python'), '-m', 'pip', 'install', ...options, ...packages],
-    ]
-    for (const step of steps) {
-      const child = Bun.spawn(step, { stdout: 'ignore', stderr: 'pipe', timeout: 120_000 })
-      const [errors, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
-      if (code !== 0) return { reason: `"${step.slice(1).join(' ')}" failed: ${lastLine(errors)}` }
-    }
-    renameSync(draft, folder)
-    return { path }
-  } catch (error) {
-    return { reason: String(error) }
+    await make(draft)
+    // Another process may have been faster.
+    if (!existsSync(path)) renameSync(draft, folder)
+    return path
   } finally {
     rmSync(draft, { recursive: true, force: true })
   }
+}
+
+async function run(...command: string[]): Promise<void> {
+  const child = Bun.spawn(command, { stdout: 'ignore', stderr: 'pipe', timeout: 120_000 })
+  const [errors, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
+  if (code !== 0) throw new Error(`"${command.slice(1).join(' ')}" failed: ${lastLine(errors)}`)
 }
 
 function lastLine(text: string): string {
