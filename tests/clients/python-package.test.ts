@@ -22,7 +22,7 @@ import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
-import { runProgram, runToEnd } from '../support/processes.ts'
+import { runToEnd } from '../support/processes.ts'
 import { clientNeeds, findPython, installInto } from './python.ts'
 
 const root = join(import.meta.dir, '../..')
