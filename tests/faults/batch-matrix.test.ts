@@ -36,10 +36,7 @@ afterAll(async () => {
 
 describe('a batch over a storage that fails at its k-th call', () => {
   const all: Shape[] = [
-    ...[1, 2, 5].flatMap((requests) => shapesOf(requests)),
-    { kind: 'puts', requests: 25, collections: 1 },
-    { kind: 'deletes', requests: 25, collections: 4 },
-    { kind: 'mixed', requests: 25, collections: 1 },
+    ...[1, 5].flatMap((requests) => shapesOf(requests)),
     { kind: 'mixed', requests: 25, collections: 4 },
   ]
   const few: Shape[] = [
@@ -54,7 +51,7 @@ describe('a batch over a storage that fails at its k-th call', () => {
       const { findings, runs } = await prove([patient], trialsOf(all, [fault], 'once'))
 
       expect(findings).toEqual([])
-      expect(runs).toBeGreaterThan(100)
+      expect(runs).toBeGreaterThan(50)
     },
     300_000,
   )
@@ -100,9 +97,9 @@ describe('a batch over a storage that fails at its k-th call', () => {
   }, 300_000)
 })
 
-/** Every way to spread so many requests. */
+/** So many requests of each kind, in one collection and in several. */
 function shapesOf(requests: number): Shape[] {
-  const spreads = [1, 2, 4].filter((collections) => collections <= requests)
+  const spreads = [1, 4].filter((collections) => collections <= requests)
   const kinds = (['puts', 'deletes', 'mixed'] as const).slice(0, requests === 1 ? 2 : 3)
   return spreads.flatMap((collections) => kinds.map((kind) => ({ kind, requests, collections })))
 }
