@@ -20,7 +20,7 @@ const views = ['devices', 'bookmarks', 'history', 'passwords', 'forms', 'prefs',
 let world: ExplorerWorld
 
 beforeAll(async () => {
-  world = await startExplorer()
+  world = await startExplorer({ history: 3000 })
 })
 
 afterEach(async () => expect(await world.browser.endPages()).toEqual([]))

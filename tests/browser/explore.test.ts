@@ -22,7 +22,7 @@ import {
 let world: ExplorerWorld
 
 beforeAll(async () => {
-  world = await startExplorer()
+  world = await startExplorer({ history: 1100 })
 })
 
 afterEach(async () => expect(await world.browser.endPages()).toEqual([]))
@@ -58,7 +58,7 @@ describe('/v1/explore in Chromium', () => {
     const devices = await page.locator('.device h2').allInnerTexts()
     await page.screenshot({ path: screenshot('explore-devices') })
 
-    expect(counts).toMatchObject({ History: '3,000', Unreadable: '1' })
+    expect(counts).toMatchObject({ History: '1,100', Unreadable: '1' })
     expect(Number(counts.Bookmarks)).toBeGreaterThan(250)
     expect(devices[0]).toBe('Desk computer')
     expect(counts['Devices & tabs']).toBe(String(devices.length))
@@ -304,7 +304,7 @@ describe('/v1/explore in Chromium', () => {
     const collator = new Intl.Collator(undefined, { numeric: true })
     expect(byTitle).toEqual(byTitle.toSorted(collator.compare))
     expect(moments.length).toBeGreaterThan(10)
-    expect([isSame, pages, headings]).toEqual([true, '3,000', 0])
+    expect([isSame, pages, headings]).toEqual([true, '1,100', 0])
     expect(option).toBe(`todo (${told})`)
     expect(tagged.every((text) => text.includes('#todo'))).toBe(true)
   })
@@ -357,8 +357,8 @@ describe('/v1/explore in Chromium', () => {
     expect([everything.name, bookmarks.name]).toEqual(['firefox-sync.json', 'bookmarks.html'])
     expect(told).toBe('Saved bookmarks.html, without what could not be read')
     expect([history.name, history.text.split('\r\n')[0]]).toEqual(['history.csv', '"visited","url","title"'])
-    expect(history.text.match(/\r\n/g)!.length).toBeGreaterThan(3000)
-    expect(collections.history).toHaveLength(3000)
+    expect(history.text.match(/\r\n/g)!.length).toBeGreaterThan(1100)
+    expect(collections.history).toHaveLength(1100)
     expect(collections.crypto).toBeUndefined()
     expect(unreadable).toMatchObject([{ collection: 'bookmarks', id: 'foreignrecor' }])
     expect(bookmarks.text).toStartWith('<!DOCTYPE NETSCAPE-Bookmark-file-1>')
@@ -410,7 +410,7 @@ describe('/v1/explore in Chromium', () => {
     await page.click('#back')
     const kept = await page.locator('#nav').innerText()
 
-    expect(kept).toContain('3,000')
+    expect(kept).toContain('1,100')
     expect(advice).toContain('Get a new one')
     expect(focused).toBe('token')
   })

@@ -25,9 +25,10 @@ export interface ExplorerWorld {
   stop(): Promise<void>
 }
 
-export async function startExplorer(): Promise<ExplorerWorld> {
+/** Each page that is opened decrypts all of `history` records. */
+export async function startExplorer({ history }: { history: number }): Promise<ExplorerWorld> {
   const bridge = await startTestBridge({ settings: { explorer_enabled: 'true' } })
-  fillSampleData(bridge.sandbox, bridge.user)
+  fillSampleData(bridge.sandbox, bridge.user, { history })
   await addUnusualBookmarks(bridge)
   const browser = await startBrowser()
   const url = `${bridge.url}/v1/explore`
