@@ -37,10 +37,11 @@ else
   files() { find "$@" -name '*.test.ts' | sort | grep -vxF -f <(printf '%s\n' "${left_out[@]:-none}"); }
   others=$(files tests -not -path 'tests/browser/*' -not -path 'tests/firefox/*' -not -path 'tests/attacks/*' \
     -not -path 'tests/costs/*' -not -name troubleshooting.test.ts)
-  run --parallel=3 $others
+  # Files of a worker share the modules that they import, which saves a tenth of the time.
+  run --parallel=3 --no-isolate $others
   # Browsers draw without a graphics card, so two of them take the whole machine.
   browsers=$(files tests/browser tests/firefox)
-  [ -z "$browsers" ] || run --parallel=2 $browsers
+  [ -z "$browsers" ] || run --parallel=2 --no-isolate $browsers
   # What measures processor time wants no neighbour, and a process that is to be late by its own fault has none.
   alone=$(files tests/attacks tests/costs tests/operate/troubleshooting.test.ts)
   [ -z "$alone" ] || run $alone

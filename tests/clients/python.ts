@@ -4,6 +4,8 @@ import { join } from 'node:path'
 export const kintoHttp = 'kinto-http==11.11.0'
 /** The last but one major version, which sends a body of `{}` with every GET and HEAD. */
 export const olderKintoHttp = 'kinto-http==10.9.0'
+/** It imports `pkg_resources` without requiring it. */
+export const olderKintoHttpNeeds = 'setuptools==65.5.0'
 
 /** What `clients/python` needs. */
 export const clientNeeds = [kintoHttp, 'cryptography==50.0.2']
