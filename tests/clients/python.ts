@@ -33,7 +33,7 @@ export async function findPython(...requirements: string[]): Promise<{ path: str
 
 /** Makes a virtual environment in this folder, with what these arguments of pip name. */
 export async function installInto(folder: string, ...what: string[]): Promise<void> {
-  // One pip serves all environments: an own one takes longer to install than the packages.
+  // One pip serves all environments, because installing another one takes longer than installing the packages.
   const pip = await madeOnce('python-pip', (place) => run('python3', '-m', 'venv', place))
   await run('python3', '-m', 'venv', '--without-pip', folder)
   const options = ['--quiet', '--disable-pip-version-check', '--no-compile']
