@@ -67,7 +67,7 @@ describe('/v1/explore in Chromium', () => {
   })
 
   it('is made of a few files that are less than 97 KB together', async () => {
-    const page = await world.open()
+    const page = await world.browser.open(world.url)
 
     const { bytes, count } = await page.evaluate(() => {
       const navigation = performance.getEntriesByType('navigation') as PerformanceResourceTiming[]
