@@ -10,8 +10,7 @@ const mostBlocked = 20
 /** How much more a byte may cost in a larger request than in a smaller one. */
 const steepest = 3
 const passes = 20
-const rounds = 2
-// A round is that long, or has so many turns.
+// A measurement is that long, or has so many turns.
 const longEnoughMs = 5
 const mostTurns = 20
 
@@ -54,24 +53,17 @@ interface Cost {
   blockedMs: number
 }
 
-/** The least of several rounds, so that it does not matter what else the machine does. */
 async function costOf(request: Uint8Array, mostMs: number): Promise<Cost> {
-  const least: Cost = { ms: Infinity, blockedMs: Infinity }
-  for (let round = 0; round < rounds; round++) {
-    const startedAtMs = processorMs(bridge.pid)
-    let usedMs = 0
-    let turns = 0
-    for (; turns < mostTurns && usedMs < longEnoughMs; turns++) {
-      await asking.ask(request)
-      usedMs = processorMs(bridge.pid) - startedAtMs
-    }
-    least.ms = Math.min(least.ms, usedMs / turns)
-    // What has been done at once in less time can not have blocked for longer.
-    if (least.ms < mostMs / 2) least.blockedMs = Math.min(least.blockedMs, least.ms)
-    else if (least.blockedMs > mostMs / 2)
-      least.blockedMs = Math.min(least.blockedMs, await blockedBy(request))
+  const startedAtMs = processorMs(bridge.pid)
+  let usedMs = 0
+  let turns = 0
+  for (; turns < mostTurns && usedMs < longEnoughMs; turns++) {
+    await asking.ask(request)
+    usedMs = processorMs(bridge.pid) - startedAtMs
   }
-  return least
+  const ms = usedMs / turns
+  // What has been done at once in less time can not have blocked for longer.
+  return { ms, blockedMs: ms < mostMs / 2 ? ms : await blockedBy(request) }
 }
 
 async function blockedBy(request: Uint8Array): Promise<number> {
@@ -90,10 +82,10 @@ async function blockedBy(request: Uint8Array): Promise<number> {
 const ordinary = ordinaryBody()
 const recently: number[] = []
 
-/** What the largest text of ordinary records costs to be copied and parsed: the least of the last times, on this machine as it is. */
+/** What the largest text of ordinary records costs to be copied and parsed: the lesser of the last two times, on this machine as it is. */
 function ordinaryMs(): number {
   recently.push(plainMs(ordinary))
-  return Math.min(...recently.slice(-rounds))
+  return Math.min(...recently.slice(-2))
 }
 
 /**

@@ -18,7 +18,7 @@ const defaultSize = 16 * 1024
 
 const headSizes = [2, 15].map((kilobytes) => kilobytes * 1024)
 const pathSizes = [2, 16].map((kilobytes) => kilobytes * 1024 - 200)
-const bodySizes = [4, 64, 512].map((kilobytes) => kilobytes * 1024)
+const bodySizes = [4, 128].map((kilobytes) => kilobytes * 1024)
 const largestBody = limits.requestBytes - 2048
 
 /** Every kind of input that a stranger can choose the size of; as a user whom the token server knows where that leads further. */
