@@ -16,8 +16,8 @@ const environment = { SOURCE_DATE_EPOCH: process.env.SOURCE_DATE_EPOCH ?? printe
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-wheel-'))
 try {
   const python = process.argv[3] ?? (await pythonWithHatchling())
-  const options = ['--no-deps', '--no-build-isolation', '--wheel-dir', output]
-  await run([...pip(python), 'wheel', ...options, source], { environment })
+  const command = [python, '-m', 'hatchling', 'build', '--target', 'wheel', '--directory', output]
+  await run(command, { cwd: source, environment })
 } finally {
   rmSync(folder, { recursive: true, force: true })
 }
@@ -25,10 +25,7 @@ try {
 async function pythonWithHatchling(): Promise<string> {
   const python = join(folder, 'bin/python')
   await run(['python3', '-m', 'venv', folder])
-  await run([...pip(python), 'install', '--constraint', join(source, 'constraints.txt'), 'hatchling'])
+  const constraints = ['--constraint', join(source, 'constraints.txt')]
+  await run([python, '-m', 'pip', '--disable-pip-version-check', 'install', ...constraints, 'hatchling'])
   return python
-}
-
-function pip(python: string): string[] {
-  return [python, '-m', 'pip', '--quiet', '--disable-pip-version-check']
 }

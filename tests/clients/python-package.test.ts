@@ -58,10 +58,11 @@ if (!('reason' in python)) {
       mintAccessToken: (expiresInSeconds) => bridge.user.bearerToken({ expiresInSeconds }),
     })
     const folder = makeFolder()
-    wheel = await buildWheel(join(folder, 'wheels'))
     environment = join(folder, 'environment')
-    const constraints = join(source, 'constraints.txt')
-    await installInto(environment, '--constraint', constraints, wheel, 'mypy', 'hatchling', 'pip')
+    const constraints = ['--constraint', join(source, 'constraints.txt')]
+    await installInto(environment, ...constraints, 'mypy', 'hatchling')
+    wheel = await buildWheel(join(folder, 'wheels'))
+    await installInto(environment, ...constraints, wheel)
   }, 180_000)
   afterAll(async () => {
     await Promise.all([proxy.stop(), bridge.stop(), accounts.stop()])
@@ -69,9 +70,10 @@ if (!('reason' in python)) {
   })
 }
 
-/** Builds the wheel, in an environment of its own or with the Python that is given. */
-async function buildWheel(folder: string, ...given: string[]): Promise<string> {
-  await inherited([process.execPath, join(root, '.ci/python-client.ts'), folder, ...given])
+/** Builds the wheel with what the environment has. */
+async function buildWheel(folder: string): Promise<string> {
+  const program = join(root, '.ci/python-client.ts')
+  await inherited([process.execPath, program, folder, join(environment, 'bin/python')])
   const [name] = readdirSync(folder)
   return join(folder, name!)
 }
@@ -150,7 +152,7 @@ function planFor(path: string, ...faults: Fault[]): () => number {
 describe('the wheel', () => {
   itWithPython(`is the same bytes each time it is built, and has its types${why}`, async () => {
     const installed = join(environment, 'bin/python')
-    const again = await buildWheel(makeFolder(), installed)
+    const again = await buildWheel(makeFolder())
 
     const listed = await inherited([installed, '-m', 'zipfile', '--list', wheel])
     expect(readFileSync(again).equals(readFileSync(wheel))).toBe(true)
