@@ -61,6 +61,7 @@ function compile(outDir: string): void {
     lib: ['lib.es2023.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
     types: [],
     strict: true,
+    skipDefaultLibCheck: true,
     verbatimModuleSyntax: true,
     rewriteRelativeImportExtensions: true,
     declaration: true,

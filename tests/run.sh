@@ -42,9 +42,12 @@ else
   # Browsers draw without a graphics card, so two of them take the whole machine.
   browsers=$(files tests/browser tests/firefox)
   [ -z "$browsers" ] || run --parallel=2 --no-isolate $browsers
-  # What measures processor time wants no neighbour, and a process that is to be late by its own fault has none.
-  alone=$(files tests/attacks tests/costs tests/operate/troubleshooting.test.ts)
-  [ -z "$alone" ] || run $alone
+  # What measures processor time, and a process that is to be late by its own fault, want one neighbour at most.
+  measured=$(files tests/costs tests/operate/troubleshooting.test.ts)
+  [ -z "$measured" ] || run --parallel=2 $measured
+  # What other users feel of an attack is to be the bridge's doing alone.
+  attacks=$(files tests/attacks)
+  [ -z "$attacks" ] || run $attacks
 fi
 
 count() { grep -Eo "^ *[0-9]+ $1\$" "$log" | awk '{ total += $1 } END { print total + 0 }'; }

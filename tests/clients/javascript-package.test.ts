@@ -125,6 +125,7 @@ export async function use(account: Partial<Account>): Promise<string[]> {
           moduleResolution: resolution,
           types: [],
           noEmit: true,
+          skipDefaultLibCheck: true,
         }
         const tsconfig = JSON.stringify({ compilerOptions, include: ['*.ts'] })
         const cwd = await projectWithClient(
