@@ -278,6 +278,21 @@ describe('ls', () => {
     expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
   })
 
+  it('says which name it knows when there is no such collection', async () => {
+    const { account } = someone('misspeller')
+
+    const listed = await runWith(account, ['ls', 'bookmark'])
+    const empty = await runWith(account, ['ls', 'addons', '--json'])
+    await using watching = start(['watch', 'histroy'], { environment: { SYNC_BRIDGE_ACCOUNT: account } })
+
+    expect(listed).toMatchObject({ code: 1, output: '' })
+    expect(listed.errors).toContain('has no collection "bookmark": did you mean bookmarks?')
+    expect(empty).toMatchObject({ code: 0, output: '' })
+    await eventually('the watch warns', () =>
+      watching.errors().includes('warning: The account has no collection "histroy": did you mean history?'),
+    )
+  })
+
   it('keeps control characters of titles from the terminal', async () => {
     const { user, account } = someone('controlled')
     const title = 'red \u001b[31m bell \u0007 \u009b2J \u202e end\nnext'

@@ -1,6 +1,6 @@
 import { ClientError } from '../../client/errors.ts'
 import { isoOf, jsonText } from '../../client/files.ts'
-import { doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import { describeAbsent, doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
 import { titleOf } from './title.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -38,6 +38,8 @@ async function listRecords(
 ): Promise<number> {
   if (name === 'crypto')
     throw new ClientError('"crypto" contains the keys of the account, which are not shown')
+  const problem = await describeAbsent(client, name)
+  if (problem !== null) throw new ClientError(problem)
   const wantsDeleted = options.has('deleted')
   let unreadable = 0
   let hasReader = options.has('json') || (await writeOut(host, row(['ID', 'LAST CHANGE', 'WHAT'])))

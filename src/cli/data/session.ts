@@ -1,5 +1,7 @@
 import { ClientError } from '../../client/errors.ts'
 import { SyncClient } from '../../client/sync-client.ts'
+import { firefoxCollections } from '../../settings/schema.ts'
+import { nearest } from '../../settings/spelling.ts'
 import { ownCollections, startLoopbackBridge } from '../loopback-bridge.ts'
 import { accountPath, keepToken, readAccountFile } from './account-file.ts'
 import type { Account } from '../../client/account.ts'
@@ -124,6 +126,15 @@ export async function writeOut(host: Host, text: string): Promise<boolean> {
   if (error === null) return true
   if (error.code === 'EPIPE') return false
   throw new ClientError(`Cannot write to standard output: ${String(error.code ?? error.message)}`)
+}
+
+/** Reports a collection that neither the account nor Firefox has, which is probably misspelt; null if one of them has it. */
+export async function describeAbsent(client: SyncClient, name: string): Promise<string | null> {
+  if (firefoxCollections.includes(name)) return null
+  const names = (await client.collections()).map((collection) => collection.name)
+  if (names.includes(name)) return null
+  const meant = nearest(name, [...names, ...firefoxCollections])
+  return `The account has no collection ${JSON.stringify(name)}${meant ? `: did you mean ${meant}?` : ''}`
 }
 
 /** "1 record", "2 records". */

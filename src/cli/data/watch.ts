@@ -1,7 +1,7 @@
 import { changes } from '../../client/changes.ts'
 import { readMoment } from './dates.ts'
 import { jsonLine } from './ls.ts'
-import { withAccount, writeOut } from './session.ts'
+import { describeAbsent, withAccount, writeOut } from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
@@ -14,6 +14,10 @@ export function watch(options: GivenOptions, named: string[], host: Host): Promi
   const stopping = new AbortController()
   for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(name, () => stopping.abort())
   return withAccount(options, host, {}, async ({ client, tell }) => {
+    for (const name of named) {
+      const problem = await describeAbsent(client, name)
+      if (problem !== null) tell(`warning: ${problem}`)
+    }
     const watched = changes(client, {
       since,
       collections: named.length > 0 ? named : undefined,
