@@ -60,17 +60,6 @@ export function cpuMicroseconds(pids: number[]): number {
   return ticks * 10_000
 }
 
-/** Time that all processors of the machine were busy so far, in microseconds. */
-export function busyMicroseconds(): number {
-  const [user, nice, system, , , irq, softIrq] = readFileSync('/proc/stat', 'utf8')
-    .split('\n')[0]!
-    .split(/ +/)
-    .slice(1)
-    .map(Number) as [number, number, number, number, number, number, number]
-  // In hundredths of a second.
-  return (user + nice + system + irq + softIrq) * 10_000
-}
-
 /** Resident memory in MB. */
 export function residentMegabytes(pids: number[]): number {
   return sumOfStatus(pids, 'VmRSS')
