@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import { runToEnd } from '../support/processes.ts'
-import { findPython, kintoHttp, olderKintoHttp, olderKintoHttpNeeds } from './python.ts'
+import { clientNeeds, findPython, kintoHttp, olderKintoHttp, olderKintoHttpNeeds } from './python.ts'
 import { startWorld, type Person, type World } from './world.ts'
 
 const example = join(import.meta.dir, '../../docs/examples/python/first_steps.py')
@@ -9,7 +9,7 @@ const calls = join(import.meta.dir, 'python_calls.py')
 const scenes = join(import.meta.dir, 'python_scenes.py')
 
 const pythons = [
-  { requirement: kintoHttp, python: await findPython(kintoHttp) },
+  { requirement: kintoHttp, python: await findPython(...clientNeeds) },
   { requirement: olderKintoHttp, python: await findPython(olderKintoHttp, olderKintoHttpNeeds) },
 ]
 

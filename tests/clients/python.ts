@@ -22,10 +22,9 @@ export const whyNoPython =
 /** The path of a Python with these packages, installed once for each checkout; or why there is none. */
 export async function findPython(...requirements: string[]): Promise<{ path: string } | { reason: string }> {
   if (whyNoPython !== null) return { reason: whyNoPython }
-  const packages = requirements.length > 0 ? requirements : [kintoHttp]
   try {
-    const name = `python-${packages.join('-').replaceAll('==', '-')}`
-    return { path: await madeOnce(name, (folder) => installInto(folder, ...packages)) }
+    const name = `python-${requirements.join('-').replaceAll('==', '-')}`
+    return { path: await madeOnce(name, (folder) => installInto(folder, ...requirements)) }
   } catch (error) {
     return { reason: error instanceof Error ? error.message : String(error) }
   }

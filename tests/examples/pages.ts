@@ -1,13 +1,13 @@
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { findPython } from '../clients/python.ts'
+import { clientNeeds, findPython } from '../clients/python.ts'
 import { runToEnd } from '../support/processes.ts'
 import { executablePath, makeFolder } from '../support/executable.ts'
 
 export const root = join(import.meta.dir, '../..')
 
 /** A Python with the package that the README's examples need, or why there is none. */
-export const python = await findPython()
+export const python = await findPython(...clientNeeds)
 
 const known = new Map<string, string[]>()
 
