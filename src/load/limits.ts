@@ -33,7 +33,7 @@ export const limits = {
 
   /** Timeout for the first byte of a body. */
   firstByteMs: 10_000,
-  /** A response is cut when its reader has read nothing for this long. */
+  /** A response above 256 KB is cut when its reader has read nothing for this long. */
   stalledReaderMs: 60_000,
 } as const
 

@@ -15,8 +15,8 @@ import {
 } from './explorer.ts'
 import { accessibilityFaults, coveredControls } from './inspect.ts'
 
-// The lists of the other views are made like that of the passwords.
-const views = ['devices', 'bookmarks', 'history', 'passwords', 'unreadable']
+// The views that are left out have no element that these lack.
+const views = ['devices', 'bookmarks', 'history', 'passwords', 'prefs', 'unreadable']
 
 let world: ExplorerWorld
 

@@ -281,10 +281,12 @@ describe('ls', () => {
   it('says which name it knows when there is no such collection', async () => {
     const { account } = someone('misspeller')
 
+    const shouted = await runWith(account, ['ls', 'BOOKMARKS'])
     const listed = await runWith(account, ['ls', 'bookmark'])
     const empty = await runWith(account, ['ls', 'addons', '--json'])
     await using watching = start(['watch', 'histroy'], { environment: { SYNC_BRIDGE_ACCOUNT: account } })
 
+    expect(shouted).toMatchObject({ code: 0, output: expect.stringContaining('Bookmarks Menu') })
     expect(listed).toMatchObject({ code: 1, output: '' })
     expect(listed.errors).toContain('has no collection "bookmark": did you mean bookmarks?')
     expect(empty).toMatchObject({ code: 0, output: '' })

@@ -9,7 +9,9 @@ import type { Host } from '../host.ts'
 /** Lists collections, or the records of one. */
 export function ls(options: GivenOptions, [collection]: string[], host: Host): Promise<number> {
   return withAccount(options, host, {}, (session) =>
-    collection === undefined ? listCollections(session, options) : listRecords(session, collection, options),
+    collection === undefined
+      ? listCollections(session, options)
+      : listRecords(session, collection.toLowerCase(), options),
   )
 }
 

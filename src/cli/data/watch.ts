@@ -7,7 +7,8 @@ import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
 /** Prints a line of JSON for each change, or runs a command with it, until a signal. */
-export function watch(options: GivenOptions, named: string[], host: Host): Promise<number> {
+export function watch(options: GivenOptions, words: string[], host: Host): Promise<number> {
+  const named = words.map((word) => word.toLowerCase())
   const since = readMoment(options, 'since', host.now()) ?? undefined
   const everySeconds = readSeconds(options)
   const [command] = options.get('exec') ?? []
