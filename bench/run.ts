@@ -94,7 +94,7 @@ async function measure(): Promise<Results> {
   const rewriting = await startPeer('rewritten by a stream', rewrite, upstream.origin)
   const list = await measureThroughput(
     [nginx, passing, rewriting, printing, framed, bridge].map((server) => server.of('list100')),
-    { ...options, warmUpSeconds: warmUp(4), connections: 32 },
+    { ...options, connections: 32 },
   )
   await Promise.all(
     [bridge, passing, printing, framed, direct, rewriting].map((server) => stop(server.process)),
