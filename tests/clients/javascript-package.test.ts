@@ -99,10 +99,8 @@ console.log((await decryptRecord(keysOf('tabs'), { id: 'a', payload })).title, t
       expect(await runProgram([nodePath, 'program.js'], { cwd: modules })).toBe('«é» new\n')
     })
 
-    it.each(['NodeNext', 'Bundler'])(
-      'has types for a strict compiler that resolves as %s',
-      async (resolution) => {
-        const program = `
+    it('has types for a strict compiler', async () => {
+      const program = `
 import { addBookmark, bookmarkTree, changes, connect, isReadable, type Account, type SyncRecord } from 'sync-bridge-client'
 import { decryptRecord, type ClearRecord } from 'sync-bridge-client/crypto'
 export async function use(account: Partial<Account>): Promise<string[]> {
@@ -116,32 +114,32 @@ export async function use(account: Partial<Account>): Promise<string[]> {
   return marked.map(({ mark, title, children }) => title + mark.toFixed() + children[0]!.mark.toFixed() + clear.id)
 }
 `
-        const wrong = program.replace('mark.toFixed()', 'mark.trim()')
-        const compilerOptions = {
-          strict: true,
-          target: 'ES2023',
-          lib: ['ES2023', 'DOM'],
-          module: resolution === 'NodeNext' ? 'NodeNext' : 'ESNext',
-          moduleResolution: resolution,
-          types: [],
-          noEmit: true,
-          skipDefaultLibCheck: true,
-        }
-        const tsconfig = JSON.stringify({ compilerOptions, include: ['*.ts'] })
-        const cwd = await projectWithClient(
-          { 'program.ts': program, 'wrong.ts': wrong, 'tsconfig.json': tsconfig },
-          { type: 'module' },
-        )
+      const wrong = program.replace('mark.toFixed()', 'mark.trim()')
+      const compilerOptions = {
+        strict: true,
+        target: 'ES2023',
+        lib: ['ES2023', 'DOM'],
+        // The strictest way to find a module; compilers for bundlers accept more.
+        module: 'NodeNext',
+        moduleResolution: 'NodeNext',
+        types: [],
+        noEmit: true,
+        skipDefaultLibCheck: true,
+      }
+      const tsconfig = JSON.stringify({ compilerOptions, include: ['*.ts'] })
+      const cwd = await projectWithClient(
+        { 'program.ts': program, 'wrong.ts': wrong, 'tsconfig.json': tsconfig },
+        { type: 'module' },
+      )
 
-        const compiler = join(root, 'node_modules/typescript/bin/tsc')
-        const found = await runProgram([process.execPath, compiler, '-p', cwd], { cwd }).then(String, String)
+      const compiler = join(root, 'node_modules/typescript/bin/tsc')
+      const found = await runProgram([process.execPath, compiler, '-p', cwd], { cwd }).then(String, String)
 
-        // The wrong line alone: any other error, also one that names no file, counts.
-        expect(found).toMatch(
-          /wrong\.ts\(\d+,\d+\): error TS2339: Property 'trim' does not exist on type 'number'/,
-        )
-        expect(found.match(/error TS/g)).toHaveLength(1)
-      },
-    )
+      // The wrong line alone: any other error, also one that names no file, counts.
+      expect(found).toMatch(
+        /wrong\.ts\(\d+,\d+\): error TS2339: Property 'trim' does not exist on type 'number'/,
+      )
+      expect(found.match(/error TS/g)).toHaveLength(1)
+    })
   })
 })

@@ -405,44 +405,33 @@ describe('add_bookmark', () => {
 
   itWithPython(`rejects the addresses that JavaScript rejects, and writes nothing then${why}`, async () => {
     const { user, file } = await someone()
-    const odd = [
+    const refusedUrls = [
+      '',
+      'a',
+      '1:',
       'example.org',
-      'http://a b/',
-      'https://',
       'http:',
       '//a',
+      'http://a b/',
       'http://a%20b/',
       'http://a:b/',
-      'http://a:70000/',
     ]
-    const more = [
+    const atTheEdge = [
+      'http://a:70000/',
       'http://[::1',
       'http://[::1]/',
       'http://[z]/',
       'https://a/ b',
-      'about:blank',
-      'javascript:1',
-      'file:///x',
+      'http://a^b/',
     ]
-    const well = [
+    const acceptedUrls = [
       'https://é.example/?q=[]',
       'HTTP://A',
       'http://u:p@a:8080/',
+      'javascript:1',
       'data:,a b',
-      'place:sort=8',
-      'http://a^b/',
     ]
-    const urls = [
-      ...odd,
-      ...more,
-      ...well,
-      '',
-      'a',
-      '1:',
-      'moz-extension://0-a/b',
-      'x://a b/',
-      'https://a\ud83d.example/\ud83d',
-    ]
+    const urls = [...refusedUrls, ...atTheEdge, ...acceptedUrls, 'x://a b/', 'https://a\ud83d.example/\ud83d']
     const long = `https://a.example/${'x'.repeat(65_536)}`
 
     const { outcome } = await play('addresses', file, { input: JSON.stringify(urls) })
@@ -604,7 +593,6 @@ describe('answers that are none', () => {
       return (await play('pages', file)).outcome.error
     }
 
-    const html = await errorWith({ kind: 'status', status: 200, body: '<html>' })
     const other = await errorWith({ kind: 'status', status: 200, body: '{"data":{}}' })
     const moved = await errorWith({
       kind: 'status',
@@ -613,17 +601,14 @@ describe('answers that are none', () => {
     })
     const missing = await errorWith({ kind: 'status', status: 404, body: '<html>' })
     const cut = await errorWith({ kind: 'reset-mid-body', afterBytes: 20 })
-    const lost = await errorWith({ kind: 'reset-before' })
     const { outcome } = await play('everything', file, { environment: { BRIDGE_URL: 'http://127.0.0.1:1' } })
 
-    expect([html, other, moved, missing, cut]).toEqual([
-      'The bridge returned no JSON: is this its address?',
+    expect([other, moved, missing, cut]).toEqual([
       'The bridge returned no list: is this its address?',
       'The bridge returned no JSON: is this its address?',
       'The bridge returned 404 without JSON: is this its address?',
       'The response was cut off: the storage or the connection failed.',
     ])
-    expect(lost).toBe(`No response from the bridge at ${proxy.url}. Is it running?`)
     expect(outcome.error).toBe('No response from the bridge at http://127.0.0.1:1. Is it running?')
   })
 })
@@ -701,7 +686,7 @@ describe('an account', () => {
     expect(asked()).toBe(2)
   })
 
-  itWithPython(`that was signed out or meets a bot check gets advice${why}`, async () => {
+  itWithPython(`that meets a bot check gets advice, and one without an answer the reason${why}`, async () => {
     await using guarded = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -712,13 +697,10 @@ describe('an account', () => {
             ? Response.redirect(`${accounts.url}/v1/oauth/token`, 307)
             : Response.json({ access_token: 'a b; echo' }),
     })
-    const signedOut = expired()
-    accounts.signOutDevice()
     const strange = expired({ TOKEN_ENDPOINT: `${guarded.url}v1` })
     const before = readFileSync(strange.file, 'utf8')
     proxy.plan(() => null)
 
-    const ended = await play('count', signedOut.file)
     const check = await play('count', expired({ TOKEN_ENDPOINT: `${guarded.url}406` }).file)
     const moved = await play('count', expired({ TOKEN_ENDPOINT: `${guarded.url}302` }).file)
     const odd = await play('count', strange.file)
@@ -727,10 +709,6 @@ describe('an account', () => {
 
     const failure = 'Cannot renew the access token'
     const recipe = 'get new values from Firefox with the recipe'
-    expect(ended.outcome).toMatchObject({
-      error: `The refresh token was revoked, or the password was changed: ${recipe}`,
-      field: 'token',
-    })
     expect(check.outcome.error).toBe(
       `${failure}: the account server requires a check that only browsers pass (406). Try again later or from another network, or ${recipe}`,
     )
@@ -764,7 +742,11 @@ describe('an account', () => {
     const { outcome } = await play('count', file)
 
     expect(ended.map((each) => each.outcome)).toEqual([null, null])
-    expect(outcome.error).toStartWith('The refresh token was revoked')
+    expect(outcome).toMatchObject({
+      error:
+        'The refresh token was revoked, or the password was changed: get new values from Firefox with the recipe',
+      field: 'token',
+    })
   })
 
   itWithPython(`shows no secret, and says which file is missing${why}`, async () => {

@@ -10,15 +10,12 @@ from sync_bridge_client import (
     SyncClient,
     SyncRecord,
     TransactionRequest,
-    UnreadableRecord,
     add_bookmark,
     bookmark_tree,
     check_account,
     check_url,
     connect,
-    decrypt_record,
     format_account,
-    key_pair_from_hex,
     parse_account,
     read_account_file,
     revoke_refresh_token,
@@ -114,17 +111,6 @@ def watch() -> Any:
     except KeyboardInterrupt:
         pass
     return {"seen": told(seen), "naps": naps, "pauses": pauses, "failures": failures}
-
-
-def decrypt() -> Any:
-    key_pair = key_pair_from_hex(ARGUMENTS[0])
-    found = {}
-    for name, payload in json.load(sys.stdin).items():
-        try:
-            found[name] = decrypt_record(key_pair, "right", payload)
-        except UnreadableRecord as error:
-            found[name] = {"unreadable": error.reason}
-    return found
 
 
 def addresses() -> Any:
