@@ -83,24 +83,6 @@ describe('UnreadableRecord', () => {
   })
 })
 
-describe('decryptRecords', () => {
-  it('returns the unreadable ones apart, each with its reason', async () => {
-    const records = [
-      { id: 'right', payload: sealed(clear) },
-      { id: 'other', payload: sealed(clear) },
-      { id: 'none' },
-    ]
-
-    expect(await decryptRecords(keyPairFromHex(key), records)).toEqual({
-      readable: [JSON.parse(clear)],
-      unreadable: [
-        { id: 'other', reason: 'Its content belongs to another id' },
-        { id: 'none', reason: 'It is not encrypted like Firefox does it' },
-      ],
-    })
-  })
-})
-
 describe('keyPairFromHex', () => {
   it('takes nothing but 128 hexadecimal digits', () => {
     for (const text of ['', key.slice(1), `${key}0`, key.replace('0', 'g')])

@@ -1,11 +1,6 @@
 import { describe, expect, it } from 'bun:test'
-import {
-  bookmarksCsv,
-  bookmarksMarkdown,
-  bookmarkUrls,
-  plainBookmarks,
-} from '../../src/client/bookmark-lists.ts'
-import { bookmarkTree, foldersNamed } from '../../src/client/bookmarks.ts'
+import { bookmarksMarkdown, plainBookmarks } from '../../src/client/bookmark-lists.ts'
+import { bookmarkTree } from '../../src/client/bookmarks.ts'
 import {
   bookmarksHtml,
   everythingJson,
@@ -36,24 +31,6 @@ describe('bookmarksHtml', () => {
       '        <DT><A HREF="https://a.example/?q=&quot;&gt;&lt;script&gt;" ADD_DATE="1700000000" TAGS="x,y&amp;z" ' +
         'SHORTCUTURL="k">&lt;b&gt;&quot;&amp;&quot;&lt;/b&gt;</A>',
       '        <HR>',
-      '    </DL><p>',
-      '</DL>',
-      '',
-    ])
-  })
-
-  it('can begin with a folder of any level', () => {
-    const tree = bookmarkTree([
-      folder('menu', 'places', ['inner']),
-      folder('inner', 'menu', ['a']),
-      bookmark('a', 'inner', { dateAdded: { toString: 1 } }),
-    ])
-
-    expect(bookmarksHtml(foldersNamed(tree, 'inner')).split('\n').slice(5)).toEqual([
-      '<DL><p>',
-      '    <DT><H3>inner</H3>',
-      '    <DL><p>',
-      '        <DT><A HREF="https://a.example/">a</A>',
       '    </DL><p>',
       '</DL>',
       '',
@@ -147,7 +124,7 @@ describe('everythingJson', () => {
   })
 })
 
-describe('bookmarksCsv, bookmarksMarkdown, bookmarkUrls and plainBookmarks', () => {
+describe('bookmarksMarkdown and plainBookmarks', () => {
   const tops = bookmarkTree([
     folder('menu', 'places', ['a', 'inner']),
     bookmark('a', 'menu', {
@@ -162,26 +139,12 @@ describe('bookmarksCsv, bookmarksMarkdown, bookmarkUrls and plainBookmarks', () 
     bookmark('twin', 'inner', { title: '*B* [x]', bmkUri: 'https://b.example/a b>' }),
   ])
 
-  it('are a table without formulas, with folders and dates', () => {
-    expect(bookmarksCsv(tops).split('\r\n')).toEqual([
-      '"url","title","folder","tags","keyword","added"',
-      '"https://a.example/","\'=1+1","menu","x y","k","2023-11-14T22:13:20.123Z"',
-      '"https://b.example/a b>","","menu / inner","","",""',
-      '"https://b.example/a b>","*B* [x]","menu / inner","","",""',
-      '',
-    ])
-  })
-
   it('are lists in which titles and addresses are no markup', () => {
     expect(bookmarksMarkdown(tops)).toBe(
       '# menu\n\n- [=1+1](<https://a.example/>)\n- **inner**\n' +
         '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
         '  - [\\*B\\* \\[x\\]](<https://b.example/a%20b%3E>)\n',
     )
-  })
-
-  it('are addresses, each once, and none with a blank', () => {
-    expect(bookmarkUrls(tops)).toBe('https://a.example/\nhttps://b.example/a%20b>\n')
   })
 
   it('are nested lists, without fields that a bookmark lacks', () => {
