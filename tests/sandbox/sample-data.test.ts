@@ -81,35 +81,6 @@ describe('fillSampleData', () => {
     )
   })
 
-  it('makes bookmarks a tree', () => {
-    const byId = new Map(read('bookmarks').map((record) => [record.id, record]))
-    const folders = [...byId.values()].filter(({ type }) => type === 'folder')
-
-    for (const { id, parentid, parentName } of byId.values()) {
-      if (parentid === 'places') continue
-      const parent = byId.get(String(parentid))
-      expect(parent?.['title']).toBe(parentName)
-      expect(childrenOf(parent).filter((child) => child === id)).toEqual([id])
-    }
-    const roots = folders.filter(({ parentid }) => parentid === 'places').map(({ id }) => id)
-    expect(roots.toSorted()).toEqual(['menu', 'mobile', 'toolbar', 'unfiled'])
-    expect(folders.flatMap(childrenOf)).toHaveLength(byId.size - roots.length)
-    expect(folders.length).toBeGreaterThan(10)
-  })
-
-  it('has separators, and the same tags on all bookmarks of one address', () => {
-    const bookmarks = read('bookmarks')
-    const marked = bookmarks.filter(({ type }) => type === 'bookmark')
-    const tagsByUrl = Map.groupBy(marked, ({ bmkUri }) => bmkUri)
-
-    expect(bookmarks.filter(({ type }) => type === 'separator').length).toBeGreaterThan(3)
-    expect(marked.filter(({ tags }) => (tags as string[]).length > 1).length).toBeGreaterThan(3)
-    expect([...tagsByUrl.values()].some((same) => same.length > 1)).toBe(true)
-    for (const same of tagsByUrl.values()) {
-      expect(new Set(same.map(({ tags }) => JSON.stringify(tags))).size).toBe(1)
-    }
-  })
-
   it('has no timestamp after its upload', () => {
     const uploads = names.flatMap((name) => {
       const modified = new Map(stored(name).map((record) => [record.id, record.modified]))
