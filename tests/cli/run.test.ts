@@ -151,21 +151,6 @@ describe('run', () => {
     )
   })
 
-  it('does not serve with bad settings, and lists every problem', async () => {
-    const programs = fakeCommands()
-    const host = fakeHost({ 'bridge.ini': 'service.port = 80a\nservice.prot = 1\n' })
-
-    expect(await run(['serve', '--config', 'bridge.ini'], host, programs)).toBe(2)
-    expect(programs.served).toEqual([])
-    expect(host.out).toBe('')
-    expect(host.err).toBe(`bridge.ini:1: service.port: "80a" is not an integer: write a number from 0 to 65535
-bridge.ini:2: service.prot: unknown setting: did you mean service.port?
-bridge.ini: service.token_server_url: is required: write service.token_server_url = https://token.example.org, or set SERVICE_TOKEN_SERVER_URL
-bridge.ini: service.cache_hmac_secret: is required: write service.cache_hmac_secret = and 64 hexadecimal characters ("sync-bridge init" makes them), or set SERVICE_CACHE_HMAC_SECRET
-sync-bridge: 4 problems with the settings
-`)
-  })
-
   it.each([['serve'], ['check']])(
     'does not let "%s" go on with settings that can not run together',
     async (command) => {
