@@ -170,34 +170,4 @@ describe('token server', () => {
 
     expect([before.status, after.status]).toEqual([200, 401])
   })
-
-  it('fact 22: a reassigned account gets another endpoint with nothing in it, and its tokens are void', async () => {
-    await using sync = await connect()
-    await sync.put('/storage/tabs/a', { payload: 'x' })
-
-    sync.sandbox.reassign(sync.user)
-    const old = await sync.get('/info/collections')
-    const token = await sync.signIn(sync.user)
-    const now = await sync.send('GET', '/info/collections', { token })
-
-    expect([old.status, now.status, now.text]).toEqual([401, 200, '{}'])
-    expect(token.api_endpoint).not.toBe(sync.token.api_endpoint)
-  })
-
-  it.each(['tokenServerUrl', 'storageUrl'] as const)('fact 23: %s reports its health', async (server) => {
-    await using sync = await connect({ quotaKilobytes: 2 })
-    const ask = (path: string) => fetch(sync.sandbox[server] + path, { redirect: 'manual' })
-    const statuses = (...paths: string[]) => Promise.all(paths.map(async (path) => (await ask(path)).status))
-
-    const document = await (await ask('/__heartbeat__')).json()
-    const healthy = await statuses('/__heartbeat__', '/__lbheartbeat__', '/__version__', '/', '/__other__')
-    sync.sandbox.switches.healthy = false
-    const ill = await statuses('/__heartbeat__', '/__lbheartbeat__')
-
-    expect(document).toMatchObject({ status: 'Ok', quota: { enabled: true, size: 2048 } })
-    expect([healthy, ill]).toEqual([
-      [200, 200, 200, 302, 404],
-      [503, 200],
-    ])
-  })
 })
