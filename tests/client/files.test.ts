@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { bookmarksMarkdown, plainBookmarks } from '../../src/client/bookmark-lists.ts'
+import { bookmarksMarkdown } from '../../src/client/bookmark-lists.ts'
 import { bookmarkTree } from '../../src/client/bookmarks.ts'
 import {
   bookmarksHtml,
@@ -124,57 +124,21 @@ describe('everythingJson', () => {
   })
 })
 
-describe('bookmarksMarkdown and plainBookmarks', () => {
-  const tops = bookmarkTree([
-    folder('menu', 'places', ['a', 'inner']),
-    bookmark('a', 'menu', {
-      title: '=1+1',
-      tags: ['x', 'y'],
-      keyword: 'k',
-      dateAdded: 1_700_000_000_123_456,
-    }),
-    folder('inner', 'menu', ['b', 'line', 'twin']),
-    bookmark('b', 'inner', { title: '', bmkUri: 'https://b.example/a b>' }),
-    record({ id: 'line', type: 'separator', parentid: 'inner' }),
-    bookmark('twin', 'inner', { title: '*B* [x]', bmkUri: 'https://b.example/a b>' }),
-  ])
+describe('bookmarksMarkdown', () => {
+  it('is a list in which titles and addresses are no markup', () => {
+    const tops = bookmarkTree([
+      folder('menu', 'places', ['a', 'inner']),
+      bookmark('a', 'menu'),
+      folder('inner', 'menu', ['b', 'line', 'twin']),
+      bookmark('b', 'inner', { title: '', bmkUri: 'https://b.example/a b>' }),
+      record({ id: 'line', type: 'separator', parentid: 'inner' }),
+      bookmark('twin', 'inner', { title: '*B* [x]', bmkUri: 'https://b.example/a b>' }),
+    ])
 
-  it('are lists in which titles and addresses are no markup', () => {
     expect(bookmarksMarkdown(tops)).toBe(
-      '# menu\n\n- [=1+1](<https://a.example/>)\n- **inner**\n' +
+      '# menu\n\n- [a](<https://a.example/>)\n- **inner**\n' +
         '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
         '  - [\\*B\\* \\[x\\]](<https://b.example/a%20b%3E>)\n',
     )
-  })
-
-  it('are nested lists, without fields that a bookmark lacks', () => {
-    expect(plainBookmarks(tops)).toEqual([
-      {
-        id: 'menu',
-        type: 'folder',
-        title: 'menu',
-        children: [
-          {
-            id: 'a',
-            type: 'bookmark',
-            title: '=1+1',
-            url: 'https://a.example/',
-            keyword: 'k',
-            added: '2023-11-14T22:13:20.123Z',
-            tags: ['x', 'y'],
-          },
-          {
-            id: 'inner',
-            type: 'folder',
-            title: 'inner',
-            children: [
-              { id: 'b', type: 'bookmark', url: 'https://b.example/a b>' },
-              { id: 'line', type: 'separator' },
-              { id: 'twin', type: 'bookmark', title: '*B* [x]', url: 'https://b.example/a b>' },
-            ],
-          },
-        ],
-      },
-    ])
   })
 })

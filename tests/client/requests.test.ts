@@ -136,7 +136,7 @@ describe('the access token', () => {
   let accounts: Accounts
   beforeAll(async () => {
     bridge = await startTestBridge()
-    accounts = accountsOf(bridge)
+    accounts = accountsOf(bridge.user)
   })
   afterAll(() => Promise.all([bridge.stop(), accounts.stop()]))
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length

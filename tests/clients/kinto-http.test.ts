@@ -4,13 +4,6 @@ import type Collection from 'kinto-http/lib/collection.js'
 import { seal } from './sealed.ts'
 import { startWorld, type Person, type World } from './world.ts'
 
-interface Sealed {
-  id: string
-  last_modified: number
-  payload: string
-  sortindex?: number
-}
-
 let world: World
 beforeAll(async () => {
   world = await startWorld({ settings: { project_name: 'Bridge under test' } })
@@ -86,39 +79,9 @@ describe('kinto-http: lists', () => {
 
     await expect(first.next()).rejects.toMatchObject({ response: { status: 412 } })
   })
-
-  it('counts the records and dates the collection without reading it', async () => {
-    const { person, records } = someone()
-    const times = write(person, 'a', 'b', 'c')
-
-    expect(await records().getTotalRecords()).toBe(3)
-    expect(await records().getRecordsTimestamp()).toBe(`"${times[2]}"`)
-    expect(await records('tabs').getTotalRecords()).toBe(0)
-  })
-
-  it('reads what is known of buckets and collections', async () => {
-    const { person, bucket, records } = someone()
-    const [time] = write(person, 'a')
-
-    expect(await records().getData()).toEqual({ id: 'bookmarks', last_modified: time })
-    expect(await records('tabs').getData()).toEqual({ id: 'tabs', last_modified: 0 })
-    expect(await bucket.getData()).toEqual({ id: person.bucket, last_modified: time })
-    expect((await bucket.listCollections()).data).toEqual([{ id: 'bookmarks', last_modified: time! }])
-  })
 })
 
 describe('kinto-http: records', () => {
-  it('reads records whatever Firefox named them', async () => {
-    const { person, records } = someone()
-    const ids = ['plain', '-dash_', '{1c1e0eea-9a32-4b5c-8a1c-5d1b9a1f2c3d}']
-    write(person, ...ids)
-
-    const read = await Promise.all(ids.map((id) => records().getRecord<Sealed>(id)))
-
-    expect(read.map(({ data }) => data.id)).toEqual(ids)
-    await expect(records().getRecord('unknown')).rejects.toMatchObject({ data: { code: 404, errno: 110 } })
-  })
-
   it('creates, changes and deletes without conditions', async () => {
     const { person, records } = someone()
 

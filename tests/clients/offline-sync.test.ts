@@ -85,16 +85,6 @@ describe.each(kintoVersions)('%s', (version) => {
     expect(firefox.titles()).toEqual({ r: 'Third' })
   })
 
-  it('deletes what Firefox deleted', async () => {
-    const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
-
-    firefox.remove('gone')
-    const result = await phone.sync()
-
-    expect(result.ok).toBe(true)
-    expect(await phone.titles()).toEqual({ kept: 'Kept' })
-  })
-
   it('publishes more than fits into one batch', async () => {
     const { firefox, device } = world.person()
     const phone = device({ version })
