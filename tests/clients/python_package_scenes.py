@@ -63,6 +63,17 @@ def count() -> Any:
     return {"count": asdict(client().collection("bookmarks").count()), "slept": slept}
 
 
+def opened() -> Any:
+    """How many bookmarks each of these accounts has, or what is wrong with it."""
+    found: List[Any] = []
+    for file in ARGUMENTS:
+        try:
+            found.append(connect(read_account_file(file)).collection("bookmarks").count().total)
+        except ClientError as error:
+            found.append(failure(error))
+    return found
+
+
 def replaced() -> Any:
     """Renews a token while somebody puts another account into the file."""
     account = read_account_file()
@@ -143,8 +154,12 @@ def revoke() -> Any:
     return revoke_refresh_token(read_account_file())
 
 
+def failure(error: ClientError) -> Dict[str, Any]:
+    return {"error": str(error), "field": error.field, "status": error.status}
+
+
 if __name__ == "__main__":
     try:
         print(json.dumps(globals()[SCENE]()))
     except ClientError as error:
-        print(json.dumps({"error": str(error), "field": error.field, "status": error.status}))
+        print(json.dumps(failure(error)))
