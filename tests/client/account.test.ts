@@ -63,6 +63,10 @@ describe('parseAccount', () => {
     expect(parseAccount('eyJhbGciOi.a.b')).toEqual({})
   })
 
+  it('keeps invalid escapes unchanged', () => {
+    expect(parseAccount('BEARER_TOKEN=a%zz')).toEqual({ token: 'a%zz' })
+  })
+
   it('reads what formatAccount writes, which has no line for what is empty', () => {
     const account = {
       ...good,

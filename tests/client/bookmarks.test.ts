@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { bookmarkTree, walk } from '../../src/client/bookmarks.ts'
+import { bookmarkTree, foldersNamed, walk } from '../../src/client/bookmarks.ts'
 import { isReadable } from '../../src/client/collection.ts'
 import { bookmark, folder, record, shape, titles, unreadable } from './records.ts'
 
@@ -97,5 +97,22 @@ describe('bookmarkTree', () => {
       ['toolbar: Bookmarks Toolbar', 'x'],
       ['a: a', 'x'],
     ])
+  })
+})
+
+describe('foldersNamed', () => {
+  it('finds folders by id before titles, and all of one title', () => {
+    const named = (id: string, title: string) =>
+      record({ id, type: 'folder', title, parentid: 'menu', children: [] })
+    const tree = bookmarkTree([
+      folder('menu', 'places', []),
+      named('one', 'Recipes'),
+      named('two', 'Recipes'),
+      named('three', 'one'),
+      bookmark('Recipes', 'menu'),
+    ])
+    const idsOf = (wanted: string) => foldersNamed(tree, wanted).map(({ record: { stored } }) => stored.id)
+
+    expect([idsOf('Recipes'), idsOf('one'), idsOf('absent')]).toEqual([['one', 'two'], ['one'], []])
   })
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
-import { bookmarksMarkdown } from '../../src/client/bookmark-lists.ts'
-import { bookmarkTree } from '../../src/client/bookmarks.ts'
+import { bookmarksMarkdown, bookmarkUrls } from '../../src/client/bookmark-lists.ts'
+import { bookmarkTree, foldersNamed } from '../../src/client/bookmarks.ts'
 import {
   bookmarksHtml,
   everythingJson,
@@ -31,6 +31,24 @@ describe('bookmarksHtml', () => {
       '        <DT><A HREF="https://a.example/?q=&quot;&gt;&lt;script&gt;" ADD_DATE="1700000000" TAGS="x,y&amp;z" ' +
         'SHORTCUTURL="k">&lt;b&gt;&quot;&amp;&quot;&lt;/b&gt;</A>',
       '        <HR>',
+      '    </DL><p>',
+      '</DL>',
+      '',
+    ])
+  })
+
+  it('can begin with a folder of any level', () => {
+    const tree = bookmarkTree([
+      folder('menu', 'places', ['inner']),
+      folder('inner', 'menu', ['a']),
+      bookmark('a', 'inner', { dateAdded: { toString: 1 } }),
+    ])
+
+    expect(bookmarksHtml(foldersNamed(tree, 'inner')).split('\n').slice(5)).toEqual([
+      '<DL><p>',
+      '    <DT><H3>inner</H3>',
+      '    <DL><p>',
+      '        <DT><A HREF="https://a.example/">a</A>',
       '    </DL><p>',
       '</DL>',
       '',
@@ -124,21 +142,25 @@ describe('everythingJson', () => {
   })
 })
 
-describe('bookmarksMarkdown', () => {
-  it('is a list in which titles and addresses are no markup', () => {
-    const tops = bookmarkTree([
-      folder('menu', 'places', ['a', 'inner']),
-      bookmark('a', 'menu'),
-      folder('inner', 'menu', ['b', 'line', 'twin']),
-      bookmark('b', 'inner', { title: '', bmkUri: 'https://b.example/a b>' }),
-      record({ id: 'line', type: 'separator', parentid: 'inner' }),
-      bookmark('twin', 'inner', { title: '*B* [x]', bmkUri: 'https://b.example/a b>' }),
-    ])
+describe('bookmarksMarkdown and bookmarkUrls', () => {
+  const tops = bookmarkTree([
+    folder('menu', 'places', ['a', 'inner']),
+    bookmark('a', 'menu'),
+    folder('inner', 'menu', ['b', 'line', 'twin']),
+    bookmark('b', 'inner', { title: '', bmkUri: 'https://b.example/a b>' }),
+    record({ id: 'line', type: 'separator', parentid: 'inner' }),
+    bookmark('twin', 'inner', { title: '*B* [x]', bmkUri: 'https://b.example/a b>' }),
+  ])
 
+  it('are lists in which titles and addresses are no markup', () => {
     expect(bookmarksMarkdown(tops)).toBe(
       '# menu\n\n- [a](<https://a.example/>)\n- **inner**\n' +
         '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
         '  - [\\*B\\* \\[x\\]](<https://b.example/a%20b%3E>)\n',
     )
+  })
+
+  it('are addresses, each once, and none with a blank', () => {
+    expect(bookmarkUrls(tops)).toBe('https://a.example/\nhttps://b.example/a%20b>\n')
   })
 })
