@@ -70,16 +70,10 @@ serve --config a --config b
   --config is given twice
 serve bridge.ini
   unexpected argument "bridge.ini"
-serve --
-  unexpected argument "--"
-init --config f
-  unknown option "--config"
 sandbox --upstream-only=yes
   --upstream-only takes no value
 sandbox --port 65536
   --port "65536" is not a port: write a number from 0 to 65535
-sandbox --token-port -1
-  --token-port "-1" is not a port: write a number from 0 to 65535
 sandbox --seed tabs
   --seed "tabs" is not COLLECTION=COUNT, with a count up to 1000000
 sandbox --seed a/b=1

@@ -4,11 +4,6 @@ import { join } from 'node:path'
 import openapiTS, { astToString } from 'openapi-typescript'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
-import { findPython } from './python.ts'
-
-const python = await findPython('openapi-spec-validator==0.9.0')
-// Where Python or a package can't be had, the reason shows in the name of what isn't run.
-const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 
 let bridge: TestBridge
 let folder: string
@@ -98,15 +93,5 @@ console.log('root', (await GET('/')).data?.project_name)
       '',
     ])
     expect(code).toBe(0)
-  })
-})
-
-describe('openapi-spec-validator', () => {
-  it.skipIf('reason' in python)(`finds the document valid${why}`, async () => {
-    const { path } = python as { path: string }
-
-    const { output, code } = await run([path, '-m', 'openapi_spec_validator', document])
-
-    expect([code, output]).toEqual([0, expect.stringContaining('OK')])
   })
 })
