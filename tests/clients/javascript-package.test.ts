@@ -39,14 +39,21 @@ describe('sync-bridge-client.tgz', () => {
   })
 
   describe.skipIf('reason' in node)(`in a fresh project${why}`, () => {
-    it('needs nothing else, and has each module with its types', async () => {
-      const cwd = await projectWithClient({})
+    /** A project of modules, with the account of the bridge's user. */
+    let project: string
+    if ('path' in node) {
+      beforeAll(async () => {
+        const account = linesOf({ BRIDGE_URL: bridge.url, ...accountOf(bridge.user) })
+        project = await projectWithClient({ 'account.env': account }, { type: 'module' })
+      })
+    }
 
-      const installed = join(cwd, 'node_modules/sync-bridge-client')
+    it('needs nothing else, and has each module with its types', async () => {
+      const installed = join(project, 'node_modules/sync-bridge-client')
       const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
       const sources = readdirSync(join(root, 'src/client')).map((name) => name.replace('.ts', ''))
       const built = sources.flatMap((name) => [`${name}.d.ts`, `${name}.js`])
-      expect(readdirSync(join(cwd, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual([
+      expect(readdirSync(join(project, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual([
         'sync-bridge-client',
       ])
       expect(manifest).toMatchObject({ license: 'MPL-2.0', type: 'module', engines: { node: '>=20' } })
@@ -55,20 +62,18 @@ describe('sync-bridge-client.tgz', () => {
     })
 
     it.each([
-      ['Node', [nodePath]],
-      ['Bun', [process.execPath]],
+      ['Node', nodePath],
+      ['Bun', process.execPath],
     ])('lists, adds and watches as its page says, in %s', async (name, runtime) => {
       const since = (await new SyncClient(accountAt(bridge)).collection('bookmarks').count()).lastModified
-      const account = linesOf({ BRIDGE_URL: bridge.url, ...accountOf(bridge.user) })
-      const cwd = await projectWithClient({ 'account.env': account })
       // It begins to watch before the bookmark is added, so that the first round tells of it.
       const program = tenLines!
-        .replace("'account.env'", JSON.stringify(join(cwd, 'account.env')))
+        .replace("'account.env'", JSON.stringify(join(project, 'account.env')))
         .replace("'Example'", `'Added by ${name}'`)
         .replace('changes(client)', `changes(client, { since: ${since} })`)
-      await Bun.write(join(cwd, 'program.mjs'), program)
+      await Bun.write(join(project, 'listing.js'), program)
 
-      await using running = await startProgram([runtime[0]!, join(cwd, 'program.mjs')], () => true)
+      await using running = await startProgram([runtime, join(project, 'listing.js')], () => true)
       await eventually('the bookmark is watched', () => /^bookmarks \{[^}]*Added by/m.test(running.output()))
 
       const [listed] = running.output().split('\nbookmarks {')
@@ -90,13 +95,12 @@ const account = { refreshToken: 'r', clientId: 'c', tokenEndpoint: 'https://acco
 const token = await renewToken(account, async () => Response.json({ access_token: 'new' }))
 console.log((await decryptRecord(keysOf('tabs'), { id: 'a', payload })).title, token)
 `
-      const files = { 'program.js': program, 'program.mjs': program }
-      // What "npm init" writes today is of the first kind.
-      const common = await projectWithClient(files, { type: 'commonjs' })
-      const modules = await projectWithClient(files, { type: 'module' })
+      await Bun.write(join(project, 'renewing.js'), program)
+      // What "npm init" writes today is of the other kind.
+      const common = await projectWithClient({ 'renewing.mjs': program }, { type: 'commonjs' })
 
-      expect(await runProgram([nodePath, 'program.mjs'], { cwd: common })).toBe('«é» new\n')
-      expect(await runProgram([nodePath, 'program.js'], { cwd: modules })).toBe('«é» new\n')
+      expect(await runProgram([nodePath, 'renewing.js'], { cwd: project })).toBe('«é» new\n')
+      expect(await runProgram([nodePath, 'renewing.mjs'], { cwd: common })).toBe('«é» new\n')
     })
 
     it('has types for a strict compiler', async () => {
@@ -127,13 +131,11 @@ export async function use(account: Partial<Account>): Promise<string[]> {
         skipDefaultLibCheck: true,
       }
       const tsconfig = JSON.stringify({ compilerOptions, include: ['*.ts'] })
-      const cwd = await projectWithClient(
-        { 'program.ts': program, 'wrong.ts': wrong, 'tsconfig.json': tsconfig },
-        { type: 'module' },
-      )
+      const files = { 'program.ts': program, 'wrong.ts': wrong, 'tsconfig.json': tsconfig }
+      for (const [name, text] of Object.entries(files)) await Bun.write(join(project, name), text)
 
       const compiler = join(root, 'node_modules/typescript/bin/tsc')
-      const found = await runProgram([process.execPath, compiler, '-p', cwd], { cwd }).then(String, String)
+      const found = await runProgram([process.execPath, compiler, '-p', project]).then(String, String)
 
       // The wrong line alone: any other error, also one that names no file, counts.
       expect(found).toMatch(
