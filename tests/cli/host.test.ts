@@ -13,6 +13,18 @@ describe('processHost', () => {
     expect(text).toMatch(/^[01]\n$/)
   })
 
+  it('reports a closed reader to the writer only', () => {
+    const program = `
+      import { processHost } from ${JSON.stringify(hostFile)}
+      const { stdout, stderr } = processHost()
+      stdout.write('a').then((error) => setImmediate(() => stderr.write('told ' + error?.code)))`
+    const shell = 'exec 3> >(exit); wait $!; "$1" -e "$2" >&3'
+
+    const { exitCode, stderr } = runBash(shell, process.execPath, program)
+
+    expect([exitCode, stderr.toString()]).toEqual([0, 'told EPIPE'])
+  })
+
   it('drains what was written, but does not wait for a reader that has stopped', async () => {
     const program = `
       import { processHost } from ${JSON.stringify(hostFile)}

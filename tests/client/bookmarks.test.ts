@@ -100,6 +100,21 @@ describe('bookmarkTree', () => {
   })
 })
 
+describe('walk', () => {
+  it('leaves out what is in folders that are not open', () => {
+    const tree = bookmarkTree([
+      folder('menu', 'places', ['inner', 'last']),
+      folder('inner', 'menu', ['a']),
+      bookmark('a', 'inner'),
+      bookmark('last', 'menu'),
+    ])
+
+    const open = walk(tree, ({ record: { stored } }) => stored.id === 'menu')
+
+    expect(open.map(({ title }) => title)).toEqual(['menu', 'inner', 'last'])
+  })
+})
+
 describe('foldersNamed', () => {
   it('finds folders by id before titles, and all of one title', () => {
     const named = (id: string, title: string) =>

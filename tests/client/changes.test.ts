@@ -32,6 +32,8 @@ async function watch(bridge: TestBridge, acts: (() => unknown)[], more: WatchOpt
       }
       return (more.fetch ?? fetch)(url, init)
     },
+    sleep: more.sleep,
+    onPause: more.onPause,
   })
   for await (const { collection, clear, problem } of changes(client, {
     everySeconds: 0,
@@ -105,6 +107,28 @@ describe('changes', () => {
 
     expect(told).toEqual(['tabs kept'])
     expect(errors).toEqual([expect.stringContaining('No response from the bridge')])
+  })
+
+  it('waits between its rounds for as long as the bridge asks, and says so', async () => {
+    await using bridge = await startWatched()
+    const [naps, told]: [number[], string[]] = [[], []]
+    let isBusy = true
+
+    await watch(bridge, [() => {}, () => {}], {
+      everySeconds: 7,
+      async fetch(url, init) {
+        const answer = await fetch(url, init)
+        if (isBusy && !init.signal?.aborted) answer.headers.set('Backoff', '30')
+        isBusy = false
+        return answer
+      },
+      sleep: async (seconds) => void naps.push(seconds),
+      onPause: (seconds, status) => told.push(`${status}: ${seconds}`),
+    })
+
+    expect(naps).toHaveLength(3)
+    for (const seconds of naps) expect(seconds).toBeWithin(25, 30.1)
+    expect(told).toEqual(['200: 30', '200: 30', '200: 30'])
   })
 
   it('ends when the account is rejected, or the first round fails', async () => {

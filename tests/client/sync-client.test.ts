@@ -24,9 +24,14 @@ describe('connect', () => {
     expect(await client.info()).toEqual({ version: expect.stringMatching(/^\d+\.\d+/), maxRequests: 25 })
   })
 
-  it('says that an account has no keys yet', async () => {
+  it('says that the sync key is missing, or that the account has no keys yet', async () => {
+    const keyless = { ...accountAt(bridge), syncKey: '' }
     const empty = accountAt(bridge, bridge.sandbox.addUser('empty'))
 
+    await expect(connect(keyless)).rejects.toMatchObject({
+      message: 'The sync key is missing: nothing can be decrypted.',
+      field: 'syncKey',
+    })
     await expect(connect(empty)).rejects.toThrow('This account has no keys yet')
   })
 })
