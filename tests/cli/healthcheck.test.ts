@@ -23,7 +23,6 @@ describe('healthcheck', () => {
   it.each([
     ['', false, '/__lbheartbeat__'],
     ['', true, '/__heartbeat__'],
-    ['v1/', false, '/v1/__lbheartbeat__'],
     ['v1/', true, '/v1/__heartbeat__'],
     ['v1/__heartbeat__', false, '/v1/__heartbeat__'],
     ['__lbheartbeat__', true, '/__lbheartbeat__'],
@@ -48,15 +47,6 @@ describe('healthcheck', () => {
     }
   })
 
-  it('fails when nothing listens', async () => {
-    const url = serve(() => new Response())
-    servers.pop()!.stop(true)
-    const host = fakeHost()
-
-    expect(await healthcheck(`${url}`, false, host)).toBe(1)
-    expect(host.err).toBe(`unhealthy: ${url.host}: ECONNREFUSED\n`)
-  })
-
   it('fails when no answer comes in time', async () => {
     const never = Promise.withResolvers<Response>()
     const url = serve(() => never.promise)
@@ -66,7 +56,7 @@ describe('healthcheck', () => {
     expect(host.err).toBe(`unhealthy: ${url.host}: no response within 0.03 s\n`)
   })
 
-  it.each(['127.0.0.1:8000', 'ftp://host', 'http://', 'x\ny'])('rejects %j', async (address) => {
+  it.each(['127.0.0.1:8000', 'ftp://host', 'x\ny'])('rejects %j', async (address) => {
     const host = fakeHost()
 
     expect(await healthcheck(address, false, host)).toBe(2)

@@ -32,15 +32,12 @@ describe('main', () => {
     expect(exitCode).toBe(0)
   })
 
-  it.each([['init'], ['help'], ['version'], ['systemd-unit'], ['completion bash']])(
-    'fails when what "%s" prints can not be written',
-    (command) => {
-      const { exitCode, stderr } = runBash('"$1" "$2" $3 >/dev/full', process.execPath, main, command)
+  it.each([['init'], ['completion bash']])('fails when what "%s" prints can not be written', (command) => {
+    const { exitCode, stderr } = runBash('"$1" "$2" $3 >/dev/full', process.execPath, main, command)
 
-      expect(exitCode).toBe(1)
-      expect(stderr.toString()).toEndWith('cannot write to standard output: ENOSPC\n')
-    },
-  )
+    expect(exitCode).toBe(1)
+    expect(stderr.toString()).toEndWith('cannot write to standard output: ENOSPC\n')
+  })
 
   it('reads settings from files, relative names from beside the settings', () => {
     using folder = temporaryFolder()

@@ -6,15 +6,11 @@ describe('fetchSlotsOf', () => {
   it.each([
     [undefined, 256],
     ['1024', 1024],
-    ['16', 16],
     ['65535', 65_535],
     // The runtime ignores these as well.
     ['65536', 256],
     ['0', 256],
-    ['-1', 256],
     ['1e3', 256],
-    ['many', 256],
-    ['', 256],
   ])('reads %p as %d', (given, expected) => {
     expect(fetchSlotsOf({ BUN_CONFIG_MAX_HTTP_REQUESTS: given })).toBe(expected)
   })

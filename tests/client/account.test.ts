@@ -1,11 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import {
-  bucketOf,
-  checkAccount,
-  formatAccount,
-  parseAccount,
-  type Account,
-} from '../../src/client/account.ts'
+import { checkAccount, formatAccount, parseAccount, type Account } from '../../src/client/account.ts'
 import type { ClientError } from '../../src/client/errors.ts'
 
 const keyId = '1500000000000-ASNFZ4mrze8BI0VniavN7w'
@@ -37,17 +31,12 @@ describe('checkAccount', () => {
 
   it.each([
     ['token', { token: '' }, 'missing'],
-    ['token', { token: 'Bearer ' }, 'missing'],
     ['token', { token: 'eyJ0…e30' }, '“…”'],
-    ['token', { token: 'eyJ0\u{1f511}' }, '“\u{1f511}”'],
     ['token', { token: 'eyJ0.e30.x KEY' }, 'a space'],
     ['keyId', { keyId: keyId.slice(0, -1) }, '22 characters'],
-    ['keyId', { keyId: '' }, '22 characters'],
     ['bucket', { bucket: bucket.replace('0', 'f') }, 'another account'],
-    ['bucket', { bucket: 'default' }, 'another account'],
     ['syncKey', { syncKey: '00' }, '128 hexadecimal digits'],
     ['bridgeUrl', { bridgeUrl: 'localhost:8000' }, 'https:// or http://'],
-    ['bridgeUrl', { bridgeUrl: 'bridge' }, 'https:// or http://'],
   ])('names the field %s for %j', (field, typed, words) => {
     expect(check(typed)).toStartWith(`${field}: `)
     expect(check(typed)).toContain(words)
@@ -92,12 +81,5 @@ describe('parseAccount', () => {
       'BRIDGE_URL', 'BEARER_TOKEN', 'KEY_ID', 'BUCKET', 'SYNC_KEY', 'REFRESH_TOKEN', 'TOKEN_ENDPOINT', '',
     ]) // prettier-ignore
     expect(checkAccount(parseAccount(text))).toEqual(account)
-  })
-})
-
-describe('bucketOf', () => {
-  it('is the second half of a key id, and empty for what is none', () => {
-    expect(bucketOf(keyId)).toBe(bucket)
-    expect(bucketOf('ASNFZ4mrze8BI0VniavN7w')).toBe('')
   })
 })

@@ -66,17 +66,6 @@ describe('changes', () => {
     expect(asked.filter((path) => path === 'collections')).toHaveLength(5)
   })
 
-  it('begins at a moment, and has only the collections that are wanted', async () => {
-    await using bridge = await startWatched()
-    const since = await upload(bridge, 'tabs', { id: 'before' })
-    await upload(bridge, 'tabs', { id: 'after' })
-    await upload(bridge, 'forms', { id: 'other' })
-
-    const { told } = await watch(bridge, [], { since, collections: ['tabs'] })
-
-    expect(told).toEqual(['tabs after'])
-  })
-
   it('yields everything of a collection that was wiped and filled again', async () => {
     await using bridge = await startWatched()
 

@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { isReadable } from '../../src/client/collection.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
-import { foreign } from '../examples/records.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { accountAt, all, upload } from './world.ts'
 
@@ -27,16 +26,6 @@ describe('Collection', () => {
     )
     expect([records.length, total]).toEqual([50, 50])
     expect(new Set(pages.map((page) => page.lastModified))).toEqual(new Set([lastModified]))
-  })
-
-  it('has the same all at once', async () => {
-    const history = new SyncClient(accountAt(bridge)).collection('history')
-
-    const whole = await all(history.storedPages({ pageSize: null }))
-    const { lastModified } = await history.count()
-
-    const [page] = whole
-    expect([whole.length, page!.records.length, page!.lastModified]).toEqual([1, 50, lastModified])
   })
 
   it('has a record that changes between two pages, as it is then', async () => {
@@ -76,17 +65,6 @@ describe('Collection', () => {
     expect(records.filter(isReadable).map(({ stored }) => stored.id)).toEqual(['new'])
   })
 
-  it('says of each record that cannot be read why', async () => {
-    bridge.sandbox.write(bridge.user, 'passwords', [{ id: 'foreign', payload: foreign }])
-
-    const records = await all(new SyncClient(accountAt(bridge)).collection('passwords').records())
-
-    const problem = 'It was encrypted with another key, or tampered with'
-    const unreadable = records.filter(({ clear }) => clear === null)
-    expect(unreadable).toMatchObject([{ collection: 'passwords', stored: { id: 'foreign' }, problem }])
-    expect(records.length).toBeGreaterThan(1)
-  })
-
   it('has meta, which is not encrypted, even where it is empty', async () => {
     const meta = new SyncClient({ ...accountAt(bridge), syncKey: '' }).collection('meta')
     const before = await all(meta.records())
@@ -96,11 +74,5 @@ describe('Collection', () => {
 
     expect(before).toMatchObject([{ clear: { id: 'global', storageVersion: 5 }, problem: null }])
     expect(after).toMatchObject([{ clear: null, problem: 'It is not JSON' }])
-  })
-
-  it('is empty where there is none', async () => {
-    const absent = new SyncClient(accountAt(bridge)).collection('absent')
-
-    expect([await all(absent.records()), (await absent.count()).total]).toEqual([[], 0])
   })
 })

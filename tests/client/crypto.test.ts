@@ -67,6 +67,7 @@ describe('encryptRecord', () => {
 describe('UnreadableRecord', () => {
   it.each([
     ['It was encrypted with another key, or tampered with', sealed(clear, { hmac: '00'.repeat(32) })],
+    ['It is not encrypted like Firefox does it', undefined],
     ['It is not encrypted like Firefox does it', damaged['no JSON']],
     ['It is not encrypted like Firefox does it', damaged['an IV that is no text']],
     ['It is not encrypted like Firefox does it', damaged['no padding']],
@@ -80,24 +81,6 @@ describe('UnreadableRecord', () => {
     expect(error).toBeInstanceOf(UnreadableRecord)
     expect(error).toMatchObject({ reason })
     expect((error as Error).message).toStartWith('Cannot decrypt "right": it')
-  })
-})
-
-describe('decryptRecords', () => {
-  it('returns the unreadable ones apart, each with its reason', async () => {
-    const records = [
-      { id: 'right', payload: sealed(clear) },
-      { id: 'other', payload: sealed(clear) },
-      { id: 'none' },
-    ]
-
-    expect(await decryptRecords(keyPairFromHex(key), records)).toEqual({
-      readable: [JSON.parse(clear)],
-      unreadable: [
-        { id: 'other', reason: 'Its content belongs to another id' },
-        { id: 'none', reason: 'It is not encrypted like Firefox does it' },
-      ],
-    })
   })
 })
 

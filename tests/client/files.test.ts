@@ -1,10 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import {
-  bookmarksCsv,
-  bookmarksMarkdown,
-  bookmarkUrls,
-  plainBookmarks,
-} from '../../src/client/bookmark-lists.ts'
+import { bookmarksMarkdown, bookmarkUrls } from '../../src/client/bookmark-lists.ts'
 import { bookmarkTree, foldersNamed } from '../../src/client/bookmarks.ts'
 import {
   bookmarksHtml,
@@ -147,34 +142,19 @@ describe('everythingJson', () => {
   })
 })
 
-describe('bookmarksCsv, bookmarksMarkdown, bookmarkUrls and plainBookmarks', () => {
+describe('bookmarksMarkdown and bookmarkUrls', () => {
   const tops = bookmarkTree([
     folder('menu', 'places', ['a', 'inner']),
-    bookmark('a', 'menu', {
-      title: '=1+1',
-      tags: ['x', 'y'],
-      keyword: 'k',
-      dateAdded: 1_700_000_000_123_456,
-    }),
+    bookmark('a', 'menu'),
     folder('inner', 'menu', ['b', 'line', 'twin']),
     bookmark('b', 'inner', { title: '', bmkUri: 'https://b.example/a b>' }),
     record({ id: 'line', type: 'separator', parentid: 'inner' }),
     bookmark('twin', 'inner', { title: '*B* [x]', bmkUri: 'https://b.example/a b>' }),
   ])
 
-  it('are a table without formulas, with folders and dates', () => {
-    expect(bookmarksCsv(tops).split('\r\n')).toEqual([
-      '"url","title","folder","tags","keyword","added"',
-      '"https://a.example/","\'=1+1","menu","x y","k","2023-11-14T22:13:20.123Z"',
-      '"https://b.example/a b>","","menu / inner","","",""',
-      '"https://b.example/a b>","*B* [x]","menu / inner","","",""',
-      '',
-    ])
-  })
-
   it('are lists in which titles and addresses are no markup', () => {
     expect(bookmarksMarkdown(tops)).toBe(
-      '# menu\n\n- [=1+1](<https://a.example/>)\n- **inner**\n' +
+      '# menu\n\n- [a](<https://a.example/>)\n- **inner**\n' +
         '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
         '  - [\\*B\\* \\[x\\]](<https://b.example/a%20b%3E>)\n',
     )
@@ -182,36 +162,5 @@ describe('bookmarksCsv, bookmarksMarkdown, bookmarkUrls and plainBookmarks', () 
 
   it('are addresses, each once, and none with a blank', () => {
     expect(bookmarkUrls(tops)).toBe('https://a.example/\nhttps://b.example/a%20b>\n')
-  })
-
-  it('are nested lists, without fields that a bookmark lacks', () => {
-    expect(plainBookmarks(tops)).toEqual([
-      {
-        id: 'menu',
-        type: 'folder',
-        title: 'menu',
-        children: [
-          {
-            id: 'a',
-            type: 'bookmark',
-            title: '=1+1',
-            url: 'https://a.example/',
-            keyword: 'k',
-            added: '2023-11-14T22:13:20.123Z',
-            tags: ['x', 'y'],
-          },
-          {
-            id: 'inner',
-            type: 'folder',
-            title: 'inner',
-            children: [
-              { id: 'b', type: 'bookmark', url: 'https://b.example/a b>' },
-              { id: 'line', type: 'separator' },
-              { id: 'twin', type: 'bookmark', title: '*B* [x]', url: 'https://b.example/a b>' },
-            ],
-          },
-        ],
-      },
-    ])
   })
 })

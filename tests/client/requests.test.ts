@@ -5,7 +5,7 @@ import { Requests, type ClientOptions } from '../../src/client/requests.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import type { Accounts } from '../firefox/accounts.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
-import { accountAt, accountsOf, expiredAccount } from './world.ts'
+import { accountsOf, expiredAccount } from './world.ts'
 
 const keyId = '1500000000000-ASNFZ4mrze8BI0VniavN7w'
 const values: Partial<Account> = { bridgeUrl: 'https://bridge.example/sync/', token: 't', keyId }
@@ -136,7 +136,7 @@ describe('the access token', () => {
   let accounts: Accounts
   beforeAll(async () => {
     bridge = await startTestBridge()
-    accounts = accountsOf(bridge)
+    accounts = accountsOf(bridge.user)
   })
   afterAll(() => Promise.all([bridge.stop(), accounts.stop()]))
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
@@ -163,22 +163,5 @@ describe('the access token', () => {
 
     expect(renewals() - before).toBe(1)
     expect(told).toEqual([client.account.token])
-  })
-
-  it('is not renewed without a refresh token', async () => {
-    const token = bridge.user.bearerToken({ expiresInSeconds: -3600 })
-    const error = await errorOf(new SyncClient({ ...accountAt(bridge), token }).collections())
-
-    expect(error).toMatchObject({ field: 'token', status: 401 })
-  })
-
-  it('cannot be renewed once the refresh token was revoked', async () => {
-    const account = expiredAccount(bridge, accounts)
-    accounts.signOutDevice()
-
-    const error = await errorOf(new SyncClient(account).collections())
-
-    expect(error.message).toStartWith('The refresh token was revoked, or the password was changed')
-    expect(error.field).toBe('token')
   })
 })

@@ -12,8 +12,8 @@ export function accountAt({ url, user: first }: TestBridge, user: SandboxUser = 
   return { bridgeUrl: url, token: user.bearerToken(), keyId, syncKey: syncKey.toString('hex') }
 }
 
-/** An account server for the bridge's user. */
-export function accountsOf({ user }: TestBridge): Accounts {
+/** An account server for this user. */
+export function accountsOf(user: SandboxUser): Accounts {
   const mintAccessToken = (expiresInSeconds: number) => user.bearerToken({ expiresInSeconds })
   return startAccounts({ email: user.email, devices: [], mintAccessToken })
 }
@@ -29,14 +29,17 @@ export function expiredAccount(bridge: TestBridge, accounts: Accounts): Partial<
   }
 }
 
-/** Writes records as a Firefox of the bridge's user would. */
-export async function upload({ sandbox, user }: TestBridge, collection: string, ...clear: ClearRecord[]) {
+/** A store of the sandbox, and whose it is. */
+type Owned = Pick<TestBridge, 'sandbox' | 'user'>
+
+/** Writes records as a Firefox of this user would. */
+export async function upload({ sandbox, user }: Owned, collection: string, ...clear: ClearRecord[]) {
   const records = await Promise.all(clear.map((each) => encrypted(sandbox, user, collection, each)))
   return sandbox.write(user, collection, records)
 }
 
 /** Makes new keys, as a client that was reset does. What was encrypted before can't be read with them. */
-export async function replaceKeys({ sandbox, user }: TestBridge): Promise<void> {
+export async function replaceKeys({ sandbox, user }: Owned): Promise<void> {
   const [encryptionKey, hmacKey] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
   const keys = { ...keysRecord({ encryptionKey, hmacKey }), id: 'keys' }
   const payload = await encryptRecord(keyPairFromHex(user.syncKey.toString('hex')), keys)

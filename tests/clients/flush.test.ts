@@ -9,13 +9,6 @@ describe('deletions without a trace, as the storage shows them', () => {
   })
   afterAll(() => world.stop())
 
-  it('dates an empty list of changes with the collection', async () => {
-    const person = world.person()
-    const { before, after } = wipeOne(person)
-
-    expect(await etagOf(world, person, `?_since=${before}`)).toBe(`"${after}"`)
-  })
-
   it.each(kintoVersions)('stops %s until something newer is there to list', async (version) => {
     const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
 

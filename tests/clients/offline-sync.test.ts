@@ -85,31 +85,6 @@ describe.each(kintoVersions)('%s', (version) => {
     expect(firefox.titles()).toEqual({ r: 'Third' })
   })
 
-  it('deletes what Firefox deleted', async () => {
-    const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
-
-    firefox.remove('gone')
-    const result = await phone.sync()
-
-    expect(result.ok).toBe(true)
-    expect(await phone.titles()).toEqual({ kept: 'Kept' })
-  })
-
-  it('pulls everything from a storage that pages unasked', async () => {
-    const { user, device } = world.person()
-    const phone = device({ version })
-    const tablet = device({ version })
-    for (let n = 0; n < 8; n++) await phone.create(`record ${n}`, `Title ${n}`)
-
-    const published = await phone.sync()
-    world.sandbox.switches.listCap = 3
-    const pulled = await tablet.sync().finally(() => (world.sandbox.switches.listCap = null))
-
-    expect([published.ok, pulled.ok]).toEqual([true, true])
-    expect(world.sandbox.records(user, 'bookmarks')).toHaveLength(8)
-    expect(Object.keys(await tablet.titles())).toHaveLength(8)
-  })
-
   it('publishes more than fits into one batch', async () => {
     const { firefox, device } = world.person()
     const phone = device({ version })
@@ -240,23 +215,6 @@ describe(currentVersion, () => {
       expect(await phone.pending()).toEqual([])
     },
   )
-
-  it('publishes nothing of a record that both sides have deleted: what Firefox writes next stands', async () => {
-    const { firefox, device } = world.person()
-    const phone = device()
-    await phone.create('r', 'Mine')
-    await phone.remove('r')
-    await phone.create('other', 'Other')
-    firefox.remove('r')
-    phone.beforePush(() => firefox.write('r', 'Theirs'))
-
-    const result = await phone.sync('client_wins')
-
-    expect(result.ok).toBe(true)
-    expect(result.published.map(({ id }) => id)).toEqual(['other'])
-    expect(firefox.titles()).toEqual({ other: 'Other', r: 'Theirs' })
-    expect(await phone.titles()).toEqual(firefox.titles())
-  })
 })
 
 async function prepare(

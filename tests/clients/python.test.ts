@@ -116,16 +116,13 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
       beforeAll(async () => {
         world = await startWorld({ settings: { retry_after_seconds: '1' } })
       })
-      afterEach(() => {
-        world.storage.plan(() => null)
-        world.sandbox.switches.listCap = null
-      })
+      afterEach(() => world.storage.plan(() => null))
       afterAll(() => world.stop())
     }
 
-    async function play(scene: string, ...people: Person[]): Promise<unknown> {
-      const identities = people.flatMap(({ bucket, user }) => [bucket, user.bearerToken(), user.keyId])
-      const { output } = await run([scenes, scene, `${world.url}/v1`, ...identities])
+    async function play(scene: string, { bucket, user }: Person): Promise<unknown> {
+      const identity = [bucket, user.bearerToken(), user.keyId]
+      const { output } = await run([scenes, scene, `${world.url}/v1`, ...identity])
       return JSON.parse(output)
     }
 
@@ -162,31 +159,6 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
       expect(await play('announcement', someone())).toEqual([
         ['DeprecationWarning', { code: 'soft-eol', message: 'This node moves on Sunday' }],
       ])
-    })
-
-    itWithPython(`gets all records of a storage that pages unasked${why}`, async () => {
-      const person = someone(...'abcdefgh')
-      world.sandbox.switches.listCap = 3
-
-      expect(await play('whole_list', person)).toEqual([...'hgfedcba'])
-    })
-
-    itWithPython(`learns later of a change that was made between two pages${why}`, async () => {
-      const person = someone(...'abcd')
-      let isChanged = false
-      world.storage.plan(({ query }) => {
-        if (!isChanged && query.has('offset')) person.firefox.write('a', 'changed')
-        isChanged ||= query.has('offset')
-        return null
-      })
-
-      expect(await play('change_between_pages', person)).toEqual({ shown: [...'dcb'], new: ['a'] })
-    })
-
-    itWithPython(`belongs to another account once its credentials and the bucket do${why}`, async () => {
-      const people = [someone('of alice'), someone('of bob')]
-
-      expect(await play('other_account', ...people)).toEqual({ first: ['of alice'], second: ['of bob'] })
     })
   })
 })

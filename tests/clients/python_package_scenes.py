@@ -10,15 +10,12 @@ from sync_bridge_client import (
     SyncClient,
     SyncRecord,
     TransactionRequest,
-    UnreadableRecord,
     add_bookmark,
     bookmark_tree,
     check_account,
     check_url,
     connect,
-    decrypt_record,
     format_account,
-    key_pair_from_hex,
     parse_account,
     read_account_file,
     revoke_refresh_token,
@@ -64,6 +61,17 @@ def pages() -> Any:
 
 def count() -> Any:
     return {"count": asdict(client().collection("bookmarks").count()), "slept": slept}
+
+
+def opened() -> Any:
+    """How many bookmarks each of these accounts has, or what is wrong with it."""
+    found: List[Any] = []
+    for file in ARGUMENTS:
+        try:
+            found.append(connect(read_account_file(file)).collection("bookmarks").count().total)
+        except ClientError as error:
+            found.append(failure(error))
+    return found
 
 
 def replaced() -> Any:
@@ -116,17 +124,6 @@ def watch() -> Any:
     return {"seen": told(seen), "naps": naps, "pauses": pauses, "failures": failures}
 
 
-def decrypt() -> Any:
-    key_pair = key_pair_from_hex(ARGUMENTS[0])
-    found = {}
-    for name, payload in json.load(sys.stdin).items():
-        try:
-            found[name] = decrypt_record(key_pair, "right", payload)
-        except UnreadableRecord as error:
-            found[name] = {"unreadable": error.reason}
-    return found
-
-
 def addresses() -> Any:
     refused = []
     for url in json.load(sys.stdin):
@@ -157,8 +154,12 @@ def revoke() -> Any:
     return revoke_refresh_token(read_account_file())
 
 
+def failure(error: ClientError) -> Dict[str, Any]:
+    return {"error": str(error), "field": error.field, "status": error.status}
+
+
 if __name__ == "__main__":
     try:
         print(json.dumps(globals()[SCENE]()))
     except ClientError as error:
-        print(json.dumps({"error": str(error), "field": error.field, "status": error.status}))
+        print(json.dumps(failure(error)))

@@ -8,8 +8,7 @@ import warnings
 from kinto_http import BearerTokenAuth, Client
 from kinto_http.exceptions import BackoffException
 
-SCENE, URL, *PEOPLE = sys.argv[1:]
-(BUCKET, TOKEN, KEY_ID), *OTHERS = zip(*[iter(PEOPLE)] * 3)
+SCENE, URL, BUCKET, TOKEN, KEY_ID = sys.argv[1:]
 
 
 def client(**more):
@@ -41,26 +40,6 @@ def announcement():
         warnings.simplefilter("always")
         client().get_records()
     return [[warning.category.__name__, json.loads(str(warning.message))] for warning in caught]
-
-
-def whole_list():
-    return ids(client().get_records())
-
-
-def change_between_pages():
-    c = client()
-    shown = ids(c.get_records(_limit=2, pages=float("inf")))
-    timestamp = c.get_records_timestamp()
-    return {"shown": shown, "new": ids(c.get_records(_since=timestamp))}
-
-
-def other_account():
-    c = client()
-    first = ids(c.get_records())
-    [(bucket, token, key_id)] = OTHERS
-    c.session.auth = BearerTokenAuth(token)
-    c.session.headers["X-KeyID"] = key_id
-    return {"first": first, "second": ids(c.get_records(bucket=bucket))}
 
 
 json.dump(globals()[SCENE](), sys.stdout)

@@ -4,7 +4,7 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { currentVersion, Device, type DeviceOptions, type KintoVersion } from './offline.ts'
 import { FakeFirefox } from './sealed.ts'
 
-export const writable = ['bookmarks', 'passwords', 'tabs']
+const writable = ['bookmarks', 'passwords', 'tabs']
 
 /** The executable, and people with accounts. */
 export interface World extends Executable {

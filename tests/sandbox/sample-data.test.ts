@@ -1,11 +1,10 @@
-import { createDecipheriv, createHmac } from 'node:crypto'
 import { describe, expect, it } from 'bun:test'
-import { toKeyBundle, type KeyBundle } from '../../src/sandbox/crypto.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
+import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { fillSampleData, seedSampleData } from '../../src/sandbox/sample-data.ts'
+import { keyPairOf } from '../examples/records.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { beginning } from './sync-client.ts'
-
-type Clear = Record<string, unknown> & { id: string }
 
 const engines = { bookmarks: 2, history: 1, tabs: 1, passwords: 1, forms: 1, prefs: 2, clients: 1 }
 const names = Object.keys(engines)
@@ -13,24 +12,14 @@ const sandbox = await startSandbox({ clock: () => beginning })
 const user = sandbox.addUser('ann')
 fillSampleData(sandbox, user)
 const stored = (collection: string) => sandbox.records(user, collection)
-const keys = readKeys()
-const read = (collection: string) => stored(collection).map(({ payload }) => decrypt(keys, payload) as Clear)
 
-/** Opens a payload; throws when it was encrypted with other keys. */
-function decrypt({ encryptionKey, hmacKey }: KeyBundle, payload: string): unknown {
-  const { ciphertext, IV, hmac } = JSON.parse(payload) as Record<'ciphertext' | 'IV' | 'hmac', string>
-  if (createHmac('sha256', hmacKey).update(ciphertext).digest('hex') !== hmac) throw new Error('Other keys')
-  const decipher = createDecipheriv('aes-256-cbc', encryptionKey, Buffer.from(IV, 'base64'))
-  return JSON.parse(decipher.update(ciphertext, 'base64', 'utf8') + decipher.final('utf8'))
+/** The records of a collection that are encrypted with the user's keys, decrypted. */
+async function read(collection: string): Promise<ClearRecord[]> {
+  const keyPair = await keyPairOf(sandbox, user, collection)
+  return (await decryptRecords(keyPair, stored(collection))).readable
 }
 
-function readKeys(): KeyBundle {
-  const [record] = stored('crypto')
-  const clear = decrypt(toKeyBundle(user.syncKey), record!.payload) as { default: [string, string] }
-  return toKeyBundle(Buffer.concat(clear.default.map((key) => Buffer.from(key, 'base64'))))
-}
-
-function childrenOf(folder: Clear | undefined): string[] {
+function childrenOf(folder: ClearRecord | undefined): string[] {
   return (folder?.['children'] ?? []) as string[]
 }
 
@@ -70,10 +59,10 @@ describe('fillSampleData', () => {
     expect([storageVersion, Object.fromEntries(versions)]).toEqual([5, engines])
   })
 
-  it.each(names)('encrypts %s so that each clear record has the id it is stored under', (name) => {
+  it.each(names)('encrypts %s so that each clear record has the id it is stored under', async (name) => {
     const records = stored(name)
 
-    expect(read(name).map(({ id }) => id)).toEqual(records.map(({ id }) => id))
+    expect((await read(name)).map(({ id }) => id)).toEqual(records.map(({ id }) => id))
     expect(new Set(records.map(({ payload }) => JSON.parse(payload).IV)).size).toBe(records.length)
     expect(records.every(({ id }) => /^[ -~]{1,64}$/.test(id))).toBe(true)
     expect(records.every(({ sortindex }) => (sortindex !== null) === /bookmarks|history/.test(name))).toBe(
@@ -81,57 +70,29 @@ describe('fillSampleData', () => {
     )
   })
 
-  it('makes bookmarks a tree', () => {
-    const byId = new Map(read('bookmarks').map((record) => [record.id, record]))
-    const folders = [...byId.values()].filter(({ type }) => type === 'folder')
-
-    for (const { id, parentid, parentName } of byId.values()) {
-      if (parentid === 'places') continue
-      const parent = byId.get(String(parentid))
-      expect(parent?.['title']).toBe(parentName)
-      expect(childrenOf(parent).filter((child) => child === id)).toEqual([id])
-    }
-    const roots = folders.filter(({ parentid }) => parentid === 'places').map(({ id }) => id)
-    expect(roots.toSorted()).toEqual(['menu', 'mobile', 'toolbar', 'unfiled'])
-    expect(folders.flatMap(childrenOf)).toHaveLength(byId.size - roots.length)
-    expect(folders.length).toBeGreaterThan(10)
-  })
-
-  it('has separators, and the same tags on all bookmarks of one address', () => {
-    const bookmarks = read('bookmarks')
-    const marked = bookmarks.filter(({ type }) => type === 'bookmark')
-    const tagsByUrl = Map.groupBy(marked, ({ bmkUri }) => bmkUri)
-
-    expect(bookmarks.filter(({ type }) => type === 'separator').length).toBeGreaterThan(3)
-    expect(marked.filter(({ tags }) => (tags as string[]).length > 1).length).toBeGreaterThan(3)
-    expect([...tagsByUrl.values()].some((same) => same.length > 1)).toBe(true)
-    for (const same of tagsByUrl.values()) {
-      expect(new Set(same.map(({ tags }) => JSON.stringify(tags))).size).toBe(1)
-    }
-  })
-
-  it('has no timestamp after its upload', () => {
-    const uploads = names.flatMap((name) => {
+  it('has no timestamp after its upload', async () => {
+    const uploads: { clear: ClearRecord; modified: number }[] = []
+    for (const name of names) {
       const modified = new Map(stored(name).map((record) => [record.id, record.modified]))
-      return read(name).map((clear) => ({ clear, modified: modified.get(clear.id) ?? 0 }))
-    })
+      for (const clear of await read(name)) uploads.push({ clear, modified: modified.get(clear.id) ?? 0 })
+    }
     const late = uploads.filter(({ clear, modified }) => timesIn(clear).some((time) => time > modified))
 
     expect(uploads.flatMap(({ clear }) => timesIn(clear)).length).toBeGreaterThan(3300)
     expect(late).toEqual([])
   })
 
-  it('has one record for each page, tabs for each client, and ids as Firefox makes them', () => {
-    const addresses = read('history').map(({ histUri }) => histUri)
-    const clients = read('clients').map(({ id, name }) => [id, name])
+  it('has one record for each page, tabs for each client, and ids as Firefox makes them', async () => {
+    const addresses = (await read('history')).map(({ histUri }) => histUri)
+    const clients = (await read('clients')).map(({ id, name }) => [id, name])
     const forms = stored('forms').map(({ id }) => id)
 
     expect(new Set(addresses).size).toBe(addresses.length)
-    expect(read('tabs').map(({ id, clientName }) => [id, clientName])).toEqual(clients)
+    expect((await read('tabs')).map(({ id, clientName }) => [id, clientName])).toEqual(clients)
     expect(forms.every((id) => /^[A-Za-z0-9+/]{16}$/.test(id))).toBe(true)
     expect(forms.filter((id) => id.includes('/')).length).toBeGreaterThan(1)
     expect(stored('prefs')).toMatchObject([{ id: 'e2VjODAzMGY3LWMyMGEtNDY0Zi05YjBlLTEzYTNhOWU5NzM4NH0=' }])
-    expect(read('passwords').every(({ id }) => /^\{[0-9a-f-]{36}\}$/.test(id))).toBe(true)
+    expect((await read('passwords')).every(({ id }) => /^\{[0-9a-f-]{36}\}$/.test(id))).toBe(true)
   })
 
   it('is the same each time for the same user, but for records that no key opens, where they are asked for', async () => {
@@ -143,31 +104,26 @@ describe('fillSampleData', () => {
     const others = names.filter((name) => name !== 'forms').map((name) => other.records(again, name))
 
     expect(others).toEqual(names.filter((name) => name !== 'forms').map(stored))
-    const unreadable = forms.filter(
-      (record) => !stored('forms').some(({ payload }) => payload === record.payload),
-    )
-    expect(unreadable).toHaveLength(1)
-    expect(() => decrypt(keys, unreadable[0]!.payload)).toThrow('Other keys')
+    const { unreadable } = await decryptRecords(await keyPairOf(other, again, 'forms'), forms)
+    expect(unreadable).toMatchObject([{ reason: 'It was encrypted with another key, or tampered with' }])
   })
 })
 
 describe('seedSampleData', () => {
-  it('adds records that the same keys open, bookmarks in a folder that lists them', () => {
-    const before = names.map((name) => read(name).length)
+  it('adds records that the same keys open, bookmarks in a folder that lists them', async () => {
+    const sizes = () => Promise.all(names.map(async (name) => (await read(name)).length))
+    const before = await sizes()
 
     for (const name of [...names, 'scratch', 'constructor']) seedSampleData(sandbox, user, name, 3)
 
-    const folder = read('bookmarks').find(({ title }) => title === 'Seeded')!
-    const inside = read('bookmarks').filter(({ parentid }) => parentid === folder.id)
-    const titles = ['scratch', 'constructor'].map((name) =>
-      read(name)
-        .map(({ title }) => title)
-        .toSorted(),
-    )
-    expect(names.map((name) => read(name).length)).toEqual(before.map((count) => count + 3))
+    const bookmarks = await read('bookmarks')
+    const folder = bookmarks.find(({ title }) => title === 'Seeded')!
+    const inside = bookmarks.filter(({ parentid }) => parentid === folder.id)
+    const others = [...(await read('scratch')), ...(await read('constructor'))]
+    expect(await sizes()).toEqual(before.map((count) => count + 3))
     expect(childrenOf(folder).toSorted()).toEqual(inside.map(({ id }) => id))
     const three = ['Record 1', 'Record 2', 'Record 3']
-    expect(titles).toEqual([three, three])
+    expect(others.map(({ title }) => title).toSorted()).toEqual([...three, ...three].toSorted())
   })
 
   it('starts with an account that has only its keys', () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { parseSeconds } from '../../src/sandbox/timestamps.ts'
-import { beginning, connect, signed, type Answer, type SyncClient } from './sync-client.ts'
+import { connect, signed } from './sync-client.ts'
 
 interface Listed {
   id: string
@@ -10,42 +10,17 @@ interface Listed {
 describe('parseSeconds', () => {
   // 2.01 * 1000 is 2009.9999999999998 in binary.
   it.each([
-    ['0', 0],
     ['1700000000.129', 1_700_000_000_120],
     ['1.7e9', 1_700_000_000_000],
     ['2.01', 2000],
     ['2.02', 2020],
-    ['5.', 5000],
-    ['-0.0', 0],
-    ...['', 'x', '1,5', '0x10', 'Infinity', 'NaN', '1e999'].map((text) => [text, null] as const),
+    ['1e999', null],
   ])('facts 47, 59: "%s" is %p ms', (text, ms) => {
     expect(parseSeconds(text)).toBe(ms)
   })
 })
 
 describe('sandbox, its clock', () => {
-  it('fact 37: in Python mode a write waits for the next time by itself', async () => {
-    await using sync = await connect({ mode: 'python', clock: () => beginning + performance.now() })
-
-    const statuses = [
-      (await sync.put('/storage/tabs/a', {})).status,
-      (await sync.put('/storage/tabs/a', {})).status,
-    ]
-
-    expect(statuses).toEqual([200, 200])
-  })
-
-  it('fact 38: two users may write at the same time', async () => {
-    await using sync = await connect()
-    const token = await sync.signIn(sync.sandbox.addUser('bob'))
-    const body = { body: '{}', headers: { 'Content-Type': 'application/json' } }
-
-    const one = await sync.put('/storage/tabs/a', {})
-    const two = await sync.send('PUT', '/storage/tabs/a', { ...body, token })
-
-    expect([one.status, two.status]).toEqual([200, 200])
-  })
-
   it('fact 39: X-Weave-Timestamp is on every answer and not older than X-Last-Modified', async () => {
     await using sync = await connect()
     await sync.put('/storage/tabs/a', { payload: 'x' })
@@ -106,41 +81,7 @@ describe('sandbox, batches', () => {
   })
 })
 
-describe('sandbox, pages of a list', () => {
-  async function followPages(sync: SyncClient, query: string): Promise<{ seen: string[]; pages: Answer[] }> {
-    const next = (answer?: Answer) => answer?.headers.get('X-Weave-Next-Offset') ?? null
-    const pages = [await sync.get(`/storage/tabs?${query}`)]
-    for (let offset = next(pages[0]); offset !== null; offset = next(pages.at(-1))) {
-      pages.push(await sync.get(`/storage/tabs?${query}&offset=${encodeURIComponent(offset)}`))
-    }
-    return { pages, seen: pages.flatMap(idsIn) }
-  }
-
-  const queries = ['', 'full=1', 'sort=oldest', 'full=1&sort=oldest', 'full=1&sort=index']
-  it.each(queries)('facts 69, 70: following the offsets of "%s" yields each record once', async (query) => {
-    await using sync = await connect()
-    sync.sandbox.seed(sync.user, 'tabs', 100, { recordsPerTimestamp: 30, payloadBytes: 10 })
-    const whole = await sync.get(`/storage/tabs?${query}`)
-
-    const { seen, pages } = await followPages(sync, `${query}&limit=7`)
-
-    expect(seen).toEqual(idsIn(whole))
-    expect(pages.map(({ headers }) => Number(headers.get('X-Weave-Records')))).toEqual([
-      ...Array(14).fill(7),
-      2,
-    ])
-  })
-
-  it('Spanner has an order of its own', async () => {
-    await using sync = await connect({ mode: 'spanner' })
-    sync.sandbox.seed(sync.user, 'tabs', 20)
-
-    const newest = idsIn(await sync.get('/storage/tabs?full=1&sort=newest'))
-    const unordered = idsIn(await sync.get('/storage/tabs?full=1'))
-
-    expect(unordered).not.toEqual(newest)
-  })
-
+describe('sandbox, a list that is read slowly', () => {
   it('shows a slow reader the list as it was when it was asked for', async () => {
     await using sync = await connect()
     sync.sandbox.seed(sync.user, 'tabs', 5000, { payloadBytes: 4000 })
@@ -151,18 +92,6 @@ describe('sandbox, pages of a list', () => {
     const records = (await response.json()) as Listed[]
 
     expect([records.length, sync.sandbox.records(sync.user, 'tabs')]).toEqual([5000, []])
-  })
-
-  it('continues after a reader disconnected midway', async () => {
-    await using sync = await connect()
-    sync.sandbox.seed(sync.user, 'tabs', 5000, { payloadBytes: 4000 })
-    const response = await fetch(...signed(sync, 'GET', '/storage/tabs?full=1'))
-
-    await response.body?.cancel()
-    sync.sandbox.remove(sync.user, 'tabs')
-    const answer = await sync.get('/storage/tabs')
-
-    expect(answer.text).toBe('[]')
   })
 })
 
@@ -211,25 +140,7 @@ describe('sandbox, when two writers meet at a collection that has never been wri
     expect([quick.modified, late.modified]).toEqual([sync.stamp(), sync.stamp(-50)])
     expect((await sync.get('/storage/tabs')).modified).toBe(sync.stamp(-50))
   })
-
-  it('gives an account that comes with two first requests at once two uids, of which the last counts', async () => {
-    await using sync = await connect()
-    const stranger = sync.sandbox.addUser('stranger', { registered: false })
-    sync.sandbox.switches.onNewAccount = meeting(2)
-
-    const [one, two] = await Promise.all([sync.signIn(stranger), sync.signIn(stranger)])
-    const three = await sync.signIn(stranger)
-
-    expect(one.uid).not.toBe(two.uid)
-    expect(three.uid).toBe(Math.max(one.uid, two.uid))
-  })
 })
-
-function idsIn(answer: Answer): string[] {
-  return (answer.json() as (string | Listed)[]).map((record) =>
-    typeof record === 'string' ? record : record.id,
-  )
-}
 
 /** A function that so many callers have to have called before any of them goes on. */
 function meeting(size: number): () => Promise<void> {

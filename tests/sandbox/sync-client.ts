@@ -7,13 +7,7 @@ interface HawkClient {
   header(
     url: string | object,
     method: string,
-    options: {
-      credentials: { id: string; key: string; algorithm: 'sha256' }
-      timestamp?: number
-      nonce?: string
-      hash?: string
-      ext?: string
-    },
+    options: { credentials: { id: string; key: string; algorithm: 'sha256' }; timestamp: number },
   ): { header: string }
 }
 
@@ -116,10 +110,6 @@ export interface SigningOptions {
   method?: string
   /** What is signed, when it isn't what is sent; an address in parts is signed as it is. */
   signedUrl?: string | object
-  timestampMs?: number
-  nonce?: string
-  hash?: string
-  ext?: string
 }
 
 /** What to fetch for a path below the user's endpoint. */
@@ -127,13 +117,13 @@ export function signed(
   { token, nowMs }: Pick<SyncClient, 'token' | 'nowMs'>,
   method: string,
   path: string,
-  { signedUrl, timestampMs = nowMs, nonce, hash, ext }: SigningOptions = {},
+  { signedUrl }: SigningOptions = {},
 ): [url: string, init: { method: string; headers: { Authorization: string } }] {
   const { id, key, api_endpoint: endpoint } = token
   const credentials = { id, key, algorithm: 'sha256' } as const
-  const timestamp = Math.floor(timestampMs / 1000)
+  const timestamp = Math.floor(nowMs / 1000)
   const url = signedUrl ?? endpoint + path
-  const { header } = hawk.header(url, method, { credentials, timestamp, nonce, hash, ext })
+  const { header } = hawk.header(url, method, { credentials, timestamp })
   return [endpoint + path, { method, headers: { Authorization: header } }]
 }
 
