@@ -1,9 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import openapiTS, { astToString } from 'openapi-typescript'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
+import { findPython } from './python.ts'
+
+const generator = 'openapi-python-client==0.29.1'
+const pythonGenerator = await findPython(generator)
+// Where Python or the package can't be had, the reason shows in the name of what isn't run.
+const why = 'reason' in pythonGenerator ? ` (NOT RUN: ${String(pythonGenerator.reason)})` : ''
 
 let bridge: TestBridge
 let folder: string
@@ -27,6 +33,8 @@ afterAll(async () => {
 async function run(command: string[]): Promise<{ code: number; output: string }> {
   const { Authorization = '', 'X-KeyID': keyId = '' } = bridge.identityOf(bridge.user)
   const environment = {
+    // The generator starts the formatter that is installed beside it.
+    PATH: `${dirname(command[0]!)}:${process.env.PATH}`,
     BRIDGE_URL: `${bridge.url}/v1`,
     TOKEN: Authorization.replace('Bearer ', ''),
     KEY_ID: keyId,
@@ -35,6 +43,19 @@ async function run(command: string[]): Promise<{ code: number; output: string }>
   const { output, errors, code } = await runToEnd(command, { cwd: folder, environment })
   return { code, output: output + errors }
 }
+
+/** What both clients print when they have put two records, and then read and listed them. */
+const printed = [
+  'stored one',
+  'batch 200 200',
+  'read 1',
+  'missing 110',
+  'listed one two',
+  'later 0',
+  'changed 114 1',
+  'root Sync Bridge',
+  '',
+]
 
 describe('openapi-typescript', () => {
   const script = `
@@ -81,17 +102,53 @@ console.log('root', (await GET('/')).data?.project_name)
     const { output, code } = await run([process.execPath, 'script.ts'])
 
     expect([check.code, check.output]).toEqual([0, expect.stringContaining('No type errors')])
-    expect(output.split('\n')).toEqual([
-      'stored one',
-      'batch 200 200',
-      'read 1',
-      'missing 110',
-      'listed one two',
-      'later 0',
-      'changed 114 1',
-      'root Sync Bridge',
-      '',
-    ])
+    expect(output.split('\n')).toEqual(printed)
     expect(code).toBe(0)
   })
+})
+
+describe('openapi-python-client', () => {
+  const script = `
+from os import environ
+from client import AuthenticatedClient
+from client.api.batch import batch
+from client.api.records import get_record, list_records, put_record
+from client.api.service import get_root
+from client.models import BatchBody, ListRecordsSort, PreconditionFailed, RecordBody, RecordFields, SubRequest
+
+bridge = AuthenticatedClient(environ["BRIDGE_URL"], environ["TOKEN"], headers={"X-KeyID": environ["KEY_ID"]})
+bucket = environ["BUCKET"]
+body = RecordBody(data=RecordFields(payload="1"))
+print("stored", put_record.sync(bucket, "bookmarks", "one", client=bridge, body=body).data.id)
+path = f"/buckets/{bucket}/collections/bookmarks/records/two"
+put = SubRequest.from_dict({"method": "PUT", "path": path, "body": {"data": {"payload": "2"}}})
+answer = batch.sync(client=bridge, body=BatchBody(requests=[put, SubRequest(path=path)]))
+print("batch", *[one.status for one in answer.responses])
+print("read", get_record.sync(bucket, "bookmarks", "one", client=bridge).data.payload)
+print("missing", int(get_record.sync(bucket, "bookmarks", "absent", client=bridge).errno))
+listed = list_records.sync_detailed(bucket, "bookmarks", client=bridge, field_sort=ListRecordsSort.OLDEST, field_limit=9, field_since=0)
+print("listed", *[one.id for one in listed.parsed.data])
+later = list_records.sync(bucket, "bookmarks", client=bridge, field_since=listed.headers["ETag"])
+print("later", len(later.data))
+changed = put_record.sync(bucket, "bookmarks", "one", client=bridge, body=RecordBody(data=RecordFields()), if_match='"1"')
+if isinstance(changed, PreconditionFailed):
+    print("changed", int(changed.errno), changed.details.existing.payload)
+print("root", get_root.sync(client=bridge).project_name)
+`
+
+  it.skipIf('reason' in pythonGenerator)(
+    `makes a client that lists, reads, writes and sends batches${why}`,
+    async () => {
+      const { path: python } = pythonGenerator as { path: string }
+      await Bun.write(join(folder, 'script.py'), script)
+      const command = ['-m', 'openapi_python_client', 'generate', '--path', document, '--meta', 'none']
+
+      const made = await run([python, ...command, '--output-path', join(folder, 'client')])
+      const { output, code } = await run([python, 'script.py'])
+
+      expect([made.code, made.output]).toEqual([0, expect.not.stringContaining('Warning')])
+      expect(output.split('\n')).toEqual(printed)
+      expect(code).toBe(0)
+    },
+  )
 })
