@@ -1,5 +1,4 @@
 import { invalidClientState, TokenError, unauthorized } from './identities.ts'
-import type { Quirks, Switches } from './options.ts'
 
 /** The account data in a verified identity. */
 export interface Claimed {
@@ -25,11 +24,7 @@ export class Accounts {
   readonly #rows: AccountRow[] = []
   #nextUid: number
 
-  constructor(
-    readonly switches: Pick<Switches, 'newUsers'>,
-    readonly quirks: Pick<Quirks, 'isPython'>,
-    firstUid: number,
-  ) {
+  constructor(firstUid: number) {
     this.#nextUid = firstUid
   }
 
@@ -40,13 +35,12 @@ export class Accounts {
       throw new TokenError(500, 'internal-error', 'internal', '', 'Database error')
     }
     const known = this.#rows.findLast((row) => row.email === claimed.email)
-    if (known === undefined && !this.switches.newUsers) throw this.#closed()
     const current = known ?? this.#add(claimed)
     this.#check(claimed, current)
     return this.#update(claimed, current)
   }
 
-  /** Adds an account even if new ones are rejected. */
+  /** Adds an account. */
   register(claimed: Claimed): AccountRow {
     return this.#add(claimed)
   }
@@ -63,11 +57,6 @@ export class Accounts {
     const row = this.find(email)
     if (row !== undefined) this.#add(row)
     return row
-  }
-
-  #closed(): TokenError {
-    const httpStatus = this.quirks.isPython ? 401 : 403
-    return new TokenError(httpStatus, 'new-users-disabled', 'body', '', 'New users are disabled')
   }
 
   #check(claimed: Claimed, current: AccountRow): void {

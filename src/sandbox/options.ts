@@ -6,8 +6,6 @@ export interface SandboxOptions extends Partial<Omit<Switches, 'limits'>> {
   tokenPort?: number
   /** @default 0, any free port */
   storagePort?: number
-  /** The secret that signs tokens. @default random */
-  secret?: string
   /** Milliseconds since the epoch; the only source of time. @default Date.now */
   clock?: () => number
   /** The implementation to imitate where they differ. @default over PostgreSQL */
@@ -32,16 +30,13 @@ export function initialSwitches(options: SandboxOptions, quirks: Quirks): Switch
   return {
     batching: options.batching ?? true,
     listCap: options.listCap === undefined ? quirks.listCap : options.listCap,
-    newUsers: options.newUsers ?? true,
     latencyMs: options.latencyMs ?? 0,
     tokenDurationSeconds: options.tokenDurationSeconds ?? 3600,
     limits: { ...quirks.limits, ...options.limits },
     nodeUrl: options.nodeUrl?.replace(/\/{1,16}$/, '') ?? '',
     quotaKilobytes: options.quotaKilobytes ?? null,
-    identityKinds: options.identityKinds ?? ['browserid', 'bearer'],
     audiences: options.audiences ?? audiences,
     onFirstWrite: options.onFirstWrite ?? null,
-    onNewAccount: options.onNewAccount ?? null,
     healthy: options.healthy ?? true,
   }
 }
@@ -52,8 +47,6 @@ export interface Switches {
   batching: boolean
   /** Maximum records that a list returns, with or without `limit`; null for no maximum. */
   listCap: number | null
-  /** False: rejects accounts that the token server does not know. */
-  newUsers: boolean
   /** Delay before every storage response, in milliseconds. */
   latencyMs: number
   /** Lifetime of new tokens. */
@@ -64,8 +57,6 @@ export interface Switches {
   nodeUrl: string
   /** Quota of each store in KB of payloads; null for no quota. */
   quotaKilobytes: number | null
-  /** The kinds of identity that the token server accepts; others get 401 "Unsupported". */
-  identityKinds: readonly IdentityKind[]
   /** The accepted audiences of BrowserID assertions; `*` matches any text. */
   audiences: readonly string[]
   /**
@@ -73,14 +64,9 @@ export interface Switches {
    * see each other: on PostgreSQL the last one wins, on MySQL it gets a deadlock.
    */
   onFirstWrite: (() => Promise<void>) | null
-  /** Awaited before the token server adds an unknown account. Each concurrent request adds it. */
-  onNewAccount: (() => Promise<void>) | null
   /** False: `__heartbeat__` of both servers returns 503. */
   healthy: boolean
 }
-
-/** `browserid` is an assertion of the old account protocol, `bearer` an OAuth access token. */
-type IdentityKind = 'browserid' | 'bearer'
 
 /** The limits of `info/configuration`, under their original names; see Sync 1.5 API, "info/configuration". */
 export interface Limits {

@@ -58,13 +58,13 @@ const firstUid = 101
 /** Starts an empty token server and storage node on loopback. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
   const { hostname = '127.0.0.1', quirks = postgres, tokenPort, storagePort, onRequest } = options
-  const { secret = randomBytes(32).toString('base64url') } = options
+  const secret = randomBytes(32).toString('base64url')
   const clock = createClock(options.clock ?? Date.now, quirks.isPython)
   const switches = initialSwitches(options, quirks)
   const movedUids = new Set<number>()
   const storage = new Storage(quirks)
   const batches = new Batches(storage, quirks)
-  const accounts = new Accounts(switches, quirks, firstUid)
+  const accounts = new Accounts(firstUid)
   const parts = {
     clock,
     switches,

@@ -48,16 +48,8 @@ async function answer(parts: TokenServerParts, request: Request, target: Request
   const [, application = '', version = ''] = route
   if (application !== 'sync') throw unsupported('application', 'Unsupported application')
   if (version !== '1.5') throw unsupported(version, 'Unsupported application version')
-  const row = await findAccount(parts, claimed)
+  const row = parts.accounts.resolve(claimed)
   return grant(parts, row, new URLSearchParams(target.query).get('duration'))
-}
-
-async function findAccount({ accounts, switches }: TokenServerParts, claimed: Claimed): Promise<AccountRow> {
-  const isNew = accounts.find(claimed.email) === undefined
-  if (switches.onNewAccount === null || !isNew || !switches.newUsers) return accounts.resolve(claimed)
-  // The real table has no unique key, so each concurrent request adds the account.
-  await switches.onNewAccount()
-  return accounts.register(claimed)
 }
 
 function identify(parts: TokenServerParts, headers: Headers): Claimed {
@@ -65,8 +57,7 @@ function identify(parts: TokenServerParts, headers: Headers): Claimed {
   const [scheme = '', credential = '', ...rest] = headers.get('Authorization')?.trim().split(/ +/) ?? []
   if (scheme === '' || credential === '' || rest.length > 0) throw unauthorized('error')
   const kind = scheme.toLowerCase()
-  const isSupported = switches.identityKinds.some((supported) => supported === kind)
-  if (!isSupported) throw unauthorized('error', 'Unsupported')
+  if (kind !== 'browserid' && kind !== 'bearer') throw unauthorized('error', 'Unsupported')
   const header = headers.get('X-Client-State')
   if (header !== null && header !== '' && !/^[a-zA-Z0-9._-]{1,32}$/.test(header)) {
     throw new TokenError(400, 'error', 'header', 'X-Client-State', 'Invalid client state value')
