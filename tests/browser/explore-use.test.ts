@@ -15,8 +15,8 @@ import {
 } from './explorer.ts'
 import { accessibilityFaults, coveredControls } from './inspect.ts'
 
-// The views that are left out have no element that these lack.
-const views = ['devices', 'bookmarks', 'history', 'passwords', 'prefs', 'unreadable']
+// The views that are left out have no element that these lack; passwords are looked at with one shown.
+const views = ['devices', 'bookmarks', 'history', 'prefs', 'unreadable']
 
 let world: ExplorerWorld
 
@@ -28,7 +28,7 @@ afterEach(async () => expect(await world.browser.endPages()).toEqual([]))
 
 afterAll(() => world?.stop())
 
-/** A user with 5 000 bookmarks in one folder, and folders 60 deep. */
+/** A user with 5 000 bookmarks in one folder, and folders 12 deep, of which seven are indented. */
 function addGreatCollector() {
   const { sandbox } = world.bridge
   const user = sandbox.addUser('collector')
@@ -38,7 +38,7 @@ function addGreatCollector() {
   const upload = (collection: string, records: { id: string }[]) =>
     sandbox.write(user, collection, records.map(seal))
   const ids = (name: string, count: number) => Array.from({ length: count }, (_, index) => `${name}${index}`)
-  const [many, deep] = [ids('bookmark', 5000), ids('folder', 60)]
+  const [many, deep] = [ids('bookmark', 5000), ids('folder', 12)]
   const folder = (id: string, parentid: string, children: string[]) => {
     return { id, type: 'folder', title: id, parentid, children }
   }
@@ -71,12 +71,12 @@ const focusedRow = (page: Page) =>
   })
 
 describe('long lists', () => {
-  it('have a few dozen of 5 000 rows at a time, and folders 60 deep that stay within a phone', async () => {
+  it('have a few dozen of 5 000 rows at a time, and folders 12 deep that stay within a phone', async () => {
     const page = await world.open({ user: addGreatCollector(), viewport: phone, view: 'bookmarks' })
     const sizes: Awaited<ReturnType<typeof sizeOf>>[] = []
 
     await page.locator('[role=treeitem]').first().focus()
-    for (let level = 1; level <= 61; level++) {
+    for (let level = 1; level <= 13; level++) {
       await page.keyboard.press('ArrowRight')
       await page.keyboard.press('ArrowRight')
     }
@@ -101,7 +101,7 @@ describe('long lists', () => {
     const found = await lookFor(page, 'bookmark')
     sizes.push(await sizeOf(page))
 
-    expect(deepest).toEqual(['deepest', null, '62'])
+    expect(deepest).toEqual(['deepest', null, '14'])
     expect(last).toEqual(['bookmark4999', null, '2'])
     expect(faults).toEqual([])
     expect(widths[0]).toBe(phone.width)
@@ -131,42 +131,6 @@ describe('long lists', () => {
     expect(height).toBeGreaterThan(1500 * 50)
     for (const { rows } of sizes) expect(rows).toBeLessThan(60)
     expect(isBack).toBeTruthy()
-  })
-
-  it('have each page that a search finds once, at its last visit, with what is in the window first', async () => {
-    const page = await world.open({ view: 'history' })
-    const sizes = () =>
-      page.evaluate(() =>
-        [...document.querySelectorAll<HTMLElement>('#content .list:first-child .rows')]
-          .map((rows) => Number(rows.style.getPropertyValue('--rows')))
-          .reduce((sum, size) => sum + size, 0),
-      )
-    const visits = await sizes()
-
-    await page.evaluate(() => {
-      const acts: string[] = []
-      Object.assign(globalThis, { acts })
-      const { getBoundingClientRect: measure, insertBefore: insert } = Element.prototype
-      Element.prototype.getBoundingClientRect = function () {
-        acts.push('measured')
-        return measure.call(this)
-      }
-      Node.prototype.insertBefore = function <T extends Node>(node: T, next: Node | null): T {
-        acts.push('drawn')
-        return insert.call(this, node, next) as T
-      }
-    })
-    const [here] = await lookFor(page, 'e')
-    const found = await sizes()
-    await page.locator('#content .row').first().waitFor()
-    const acts = await page.evaluate(() => (globalThis as unknown as { acts: string[] }).acts)
-
-    expect(visits).toBeGreaterThan(1500)
-    expect(here).toBe(`${found.toLocaleString('en')} here`)
-    // Measured after something was drawn, the page would be laid out anew for each list.
-    const drawn = acts.indexOf('drawn')
-    expect(drawn).toBeGreaterThan(1)
-    expect(acts.slice(drawn, drawn + 10)).toEqual(Array(10).fill('drawn'))
   })
 
   it('end before browsers show nothing more, and say how many have no row', async () => {

@@ -66,22 +66,6 @@ describe('/v1/explore in Chromium', () => {
     expect(rows.slice(0, 4)).toEqual(['Bookmarks Toolbar', 'News', 'Recipes', 'Programming'])
   })
 
-  it('is made of a few files that are less than 97 KB together', async () => {
-    const page = await world.browser.open(world.url)
-
-    const { bytes, count } = await page.evaluate(() => {
-      const navigation = performance.getEntriesByType('navigation') as PerformanceResourceTiming[]
-      const files = performance.getEntriesByType('resource') as PerformanceResourceTiming[]
-      const own = files.filter(({ name }) => name.includes('/explore/'))
-      const bytes = [...navigation, ...own].reduce((sum, { decodedBodySize }) => sum + decodedBodySize, 0)
-      return { bytes, count: own.length }
-    })
-
-    expect(count).toBe(28)
-    expect(bytes).toBeGreaterThan(20_000)
-    expect(bytes).toBeLessThan(96_700)
-  })
-
   it('has an address for each view and each record, and Back and Forward go through them', async () => {
     const page = await world.open()
     const place = () => page.evaluate(() => `${location.hash} ${document.title}`)
@@ -245,7 +229,6 @@ describe('/v1/explore in Chromium', () => {
     await lookFor(page, 'bread recipes')
     await page.locator('#view .tree, #view .list').first().waitFor()
     const [byFolder] = await titles(page)
-    const users = await lookFor(page, 'SAMPLE.user')
     const elsewhere = await lookFor(page, 'recipe tide')
     const here = await page.locator('#view .nothing').innerText()
     await lookFor(page, 'tables TIDE')
@@ -254,21 +237,13 @@ describe('/v1/explore in Chromium', () => {
     await page.screenshot({ path: screenshot('explore-found') })
     await page.locator('#found a', { hasText: '1 in Form entries' }).click()
     const [there, place] = [await lookFor(page, 'tide tables'), new URL(page.url()).hash]
-    const accents = await lookFor(page, 'saint etienne')
-    await lookFor(page, 'wiki b-tree')
-    const [first] = await titles(page)
-    const nowhere = await lookFor(page, 'no such thing anywhere')
 
     expect(scripts).toContain('A script')
     expect(byFolder).toBe('Bread')
-    expect(users).toEqual(['2 in Passwords'])
     expect(elsewhere).toEqual(['found nowhere'])
     expect(here).toBe('No match for “recipe tide” in Bookmarks.')
     expect(below).toEqual(['tide tables'])
     expect([place, ...there]).toEqual(['#/forms', '1 here'])
-    expect(accents).toEqual(['1 here'])
-    expect(first).toBe('B-tree - Wikipedia')
-    expect(nowhere).toEqual(['found nowhere'])
   })
 
   it('sorts lists by title, address and date, and shows the bookmarks with a tag', async () => {
@@ -284,10 +259,6 @@ describe('/v1/explore in Chromium', () => {
     const all = await count()
 
     const byTitle = await sortBy('title')
-    await sortBy('date')
-    await page.locator('.list .row-meta').first().waitFor()
-    const moments = await page.locator('.list .row-meta').allInnerTexts()
-    await sortBy('address')
     const isSame = (await count()) === all
     await choose(page, 'history')
     const pages = await page.locator('[data-view=history] small').innerText()
@@ -303,7 +274,6 @@ describe('/v1/explore in Chromium', () => {
 
     const collator = new Intl.Collator(undefined, { numeric: true })
     expect(byTitle).toEqual(byTitle.toSorted(collator.compare))
-    expect(moments.length).toBeGreaterThan(10)
     expect([isSame, pages, headings]).toEqual([true, '1,100', 0])
     expect(option).toBe(`todo (${told})`)
     expect(tagged.every((text) => text.includes('#todo'))).toBe(true)
@@ -474,33 +444,6 @@ describe('/v1/explore in Chromium', () => {
 
     expect(drawn).toBeGreaterThan(0)
     expect(page.url()).toBe(`${world.url}#/history/not-read-yet`)
-  })
-
-  it('has a record that changes while its collection is read', async () => {
-    const { sandbox } = world.bridge
-    const user = sandbox.addUser('changing')
-    fillSampleData(sandbox, user, { bookmarks: 40 })
-    await using proxy = await startFaultProxy({ target: sandbox.storageUrl })
-    const node = sandbox.switches.nodeUrl
-    sandbox.switches.nodeUrl = proxy.url
-    const oldest = sandbox
-      .records(user, 'history')
-      .toSorted((left, right) => left.modified - right.modified)[0]!
-    let pages = 0
-    proxy.plan(({ path, query }) => {
-      if (path.endsWith('/storage/history') && query.has('offset') && pages++ === 0)
-        sandbox.write(user, 'history', [{ id: oldest.id, payload: oldest.payload }])
-      return null
-    })
-
-    const page = await world.open({ user })
-    const { text } = await download(page, '#save-everything')
-    sandbox.switches.nodeUrl = node
-
-    const history = JSON.parse(text).collections.history as { id: string; last_modified: number }[]
-    expect(pages).toBe(2)
-    expect(history).toHaveLength(3000)
-    expect(history.find(({ id }) => id === oldest.id)!.last_modified).toBeGreaterThan(oldest.modified)
   })
 
   it('says of what was read that it is not all, when the token ends in the middle', async () => {

@@ -47,40 +47,6 @@ export const calls = {
       batched: (outcomes as { status: number }[]).map(({ status }) => status),
     }
   },
-
-  /** What kinto-http noticed besides the answer. */
-  async notice(home: Home) {
-    const events = createEvents()
-    const client = new KintoClient(home.remote, { ...home, events })
-    let alert: unknown = null
-    events.on('deprecated', (told) => (alert = told))
-    await client.bucket(home.bucket).collection('bookmarks').listRecords()
-    return { backoffMs: client.backoff, alert }
-  },
-
-  /** The error that kinto-http rejects with. */
-  async failToRead({ home, id }: { home: Home; id: string }) {
-    const client = new KintoClient(home.remote, home)
-    try {
-      await client.bucket(home.bucket).collection('bookmarks').getRecord(id)
-      return null
-    } catch (error) {
-      const { data, response } = error as { data?: { code: number; errno: number }; response?: Response }
-      return { status: response?.status, code: data?.code, errno: data?.errno }
-    }
-  },
 }
 
 Object.assign(globalThis, { calls })
-
-/** The event emitter that the clients leave to the application. */
-function createEvents() {
-  const target = new EventTarget()
-  return {
-    on(type: string, handle: (detail: unknown) => void) {
-      target.addEventListener(type, (event) => handle((event as CustomEvent).detail))
-    },
-    off() {},
-    emit: (type: string, detail: unknown) => target.dispatchEvent(new CustomEvent(type, { detail })),
-  }
-}

@@ -6,7 +6,6 @@ import { startBrowser } from '../browser/browser.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { clientPackage } from '../support/client-package.ts'
 import { endAll } from '../support/executable.ts'
-import { runToEnd } from '../support/processes.ts'
 import { accountOf, encrypted, foreign, linesOf } from './records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
@@ -110,20 +109,3 @@ describe('tabs.html without the files beside it', () => {
     expect(requested.filter((each) => each.includes('?'))).toEqual([])
   })
 })
-
-describe('first-steps.sh', () => {
-  it('walks through the first requests', async () => {
-    const { output, code } = await run(['sh', join(examples, 'first-steps.sh')])
-
-    expect(code).toBe(0)
-    expect(output).toContain('"project_name":"Sync Bridge"')
-    expect(output).toContain('"id":"bookmarks"')
-    expect(output.toLowerCase()).toMatch(/total-records: 30\d/)
-    expect(output.toLowerCase()).toContain('next-page: http://')
-  })
-})
-
-async function run(command: string[], more: Record<string, string> = {}) {
-  const { output, errors, code } = await runToEnd(command, { environment: { ...environment, ...more } })
-  return { output: output + errors, code }
-}

@@ -11,8 +11,6 @@ function records(collection: string, ids: string[], last_modified = 1): SyncReco
   })
 }
 
-const ids = (from: number, count: number) => Array.from({ length: count }, (_, index) => `${from + index}`)
-
 function account(collections: string[], read: OpenedAccount['read']): OpenedAccount {
   return { collections, read }
 }
@@ -56,18 +54,5 @@ describe('Holdings', () => {
     expect(after).toEqual({ forms: 'The storage does not answer.', history: stopped, passwords: stopped })
     expect(holdings.isReading()).toBe(false)
     expect(holdings.records().map(({ stored }) => stored.id)).toEqual(['a', 'a'])
-  })
-
-  it('calls back when there is twice as much, and at the end', async () => {
-    const sizes: number[] = []
-    const holdings = new Holdings(
-      account(['history'], async (name, _, onRecords) => {
-        for (let page = 0; page < 100; page++) onRecords(records(name, ids(page * 10, 10)))
-      }),
-    )
-
-    await holdings.read(() => sizes.push(holdings.records().length))
-
-    expect(sizes).toEqual([10, 20, 40, 80, 160, 320, 640, 1000])
   })
 })

@@ -40,28 +40,6 @@ describe('Search', () => {
     expect(new Search().matching(empty, ['tablet'])).toHaveLength(1)
     expect(new Search().matching(empty, ['phone'])).toEqual([])
   })
-
-  it('searches only the previous results while the query gets longer', () => {
-    const items = titled('rye', 'bread', 'rye bread', 'sourdough')
-    const groups = group(items)
-    const search = new Search()
-    search.matching(groups, ['ry'])
-    let looked = 0
-    for (const item of items) {
-      const { text } = item
-      Object.defineProperty(item, 'text', { get: () => ((looked += 1), text) })
-    }
-
-    const longer = titlesOf(search.matching(groups, ['rye']))
-    const more = titlesOf(search.matching(groups, ['rye', 'br']))
-    const atMost = looked
-    const other = titlesOf(search.matching(groups, ['sour']))
-
-    expect(longer).toEqual(['rye', 'rye bread'])
-    expect(more).toEqual(['rye bread'])
-    expect(atMost).toBeLessThanOrEqual(6)
-    expect(other).toEqual(['sourdough'])
-  })
 })
 
 describe('inOrder', () => {

@@ -309,10 +309,6 @@ describe('the files for a place that hosts the repository', () => {
     for (const { uses } of steps) if (uses) expect(uses).toMatch(/^actions\/[\w-]+@v\d+$/)
   })
 
-  it.each(['ISSUE_TEMPLATE.md', 'PULL_REQUEST_TEMPLATE.md'])('have four lines to fill in: %s', (name) => {
-    expect(read(`.github/${name}`).trim().split('\n')).toHaveLength(4)
-  })
-
   it('have a dev container that ends in the sandbox', () => {
     const { postCreateCommand, postAttachCommand } = JSON.parse(read('.devcontainer/devcontainer.json'))
 

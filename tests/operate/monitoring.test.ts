@@ -130,20 +130,6 @@ describe('the dashboard', () => {
 
     expect(said).toContain(`SUCCESS: ${expressions.length} rules found`)
   })
-
-  it('has panels that do not overlap', () => {
-    const taken = new Set<string>()
-    let fields = 0
-    for (const {
-      gridPos: { x, y, w, h },
-    } of dashboard.panels) {
-      fields += w * h
-      for (let field = 0; field < w * h; field++) taken.add(`${x + (field % w)} ${y + Math.floor(field / w)}`)
-      expect(x + w).toBeLessThanOrEqual(24)
-    }
-
-    expect(taken.size).toBe(fields)
-  })
 })
 
 /** What a bridge goes through: something happens after five minutes, and happens again each minute if it lasts. */

@@ -14,26 +14,6 @@ async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => s
 }
 
 describe('SIGTERM', () => {
-  it('finishes requests in flight, accepts no new ones, and exits 0', async () => {
-    await using held = await startHeldTokenServer()
-    await using bridge = await startExecutable({ tokenServerUrl: held.url })
-    const slow = askSlowly(bridge.url)
-    await held.waiting(1)
-
-    bridge.signal('SIGTERM')
-    await eventually('new connections are refused', () =>
-      fetch(`${bridge.url}/v1/__lbheartbeat__`, { headers: { Connection: 'close' } }).then(
-        () => false,
-        () => true,
-      ),
-    )
-    held.release()
-
-    const answer = await slow
-    expect([answer.status, answer.headers.get('connection')]).toEqual([200, 'close'])
-    expect(await bridge.exited).toBe(0)
-  })
-
   it('exits with 0 after the grace period, whatever is in flight', async () => {
     await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({
@@ -107,14 +87,6 @@ describe('reuse_port', () => {
     expect(new Set(statuses)).toEqual(new Set([200]))
     expect(young.url).toBe(old.url)
   })
-
-  it('is off unless it is asked for', async () => {
-    await using bridge = await startExecutable()
-
-    const failure = await startExecutable({ settings: { port: new URL(bridge.url).port } }).catch(String)
-
-    expect(failure).toContain('the port is in use')
-  })
 })
 
 describe('SIGHUP', () => {
@@ -139,25 +111,6 @@ describe('SIGHUP', () => {
     expect([headers.get('backoff'), headers.get('alert')]).toEqual(['77', '{"code":"soft-eol"}'])
     const foreign = await fetch(`${bridge.url}/v1/`, { headers: { Origin: 'https://other.example' } })
     expect(foreign.status).toBe(400)
-  })
-
-  it('keeps the settings when the new ones are bad, and logs every reason', async () => {
-    await using bridge = await startExecutable({ settings: { backoff: '5' } })
-
-    await rewriteSettings(
-      bridge,
-      (text) => `${text.replace('backoff = 5', 'backoff = 6')}portt = 1\nworkers = x\n`,
-    )
-    bridge.signal('SIGHUP')
-    await bridge.line(/"event":"settings kept"/)
-
-    const problems = bridge.events('settings refused').map(({ problem }) => problem)
-    expect(problems).toEqual([
-      expect.stringContaining('service.portt: unknown setting'),
-      expect.stringContaining('service.workers: "x" is not'),
-      'sync-bridge: 2 problems with the settings',
-    ])
-    expect((await fetch(`${bridge.url}/v1/`)).headers.get('backoff')).toBe('5')
   })
 })
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { copyFileSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
+import { eventually } from '../support/eventually.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { makeCertificates, type Certificates } from '../support/certificates.ts'
 import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
@@ -37,7 +38,7 @@ const settings = () => ({
 afterAll(endAll)
 
 describe('SIGTERM', () => {
-  it('finishes reads and batches in flight, and exits 0', async () => {
+  it('finishes reads and batches in flight, accepts nothing new, and exits 0', async () => {
     const bridge = await serve(settings())
     proxy.plan(({ method, query }) =>
       method === 'GET' && query.get('sort') === 'newest' && !query.has('ids') ? { kind: 'hang' } : null,
@@ -53,6 +54,12 @@ describe('SIGTERM', () => {
 
     bridge.signal('SIGTERM')
     await bridge.line(/"event":"stopping"/)
+    await eventually('new connections are refused', () =>
+      list(bridge.url, { Connection: 'close' }).then(
+        () => false,
+        () => true,
+      ),
+    )
     proxy.plan(() => null)
     proxy.release()
     const statuses: number[] = await Promise.all([...reads, written])

@@ -53,33 +53,20 @@ describe('several workers', () => {
     expect(await executable.stop()).toBe(0)
   })
 
-  it('are replaced when they die, while the others continue', async () => {
-    await using executable = await startWorkers()
-    const [first, second] = workersOf(executable)
-
-    process.kill(first!, 'SIGKILL')
-    await eventually('the worker is gone', () => !isAlive(first!))
-    const statuses = await Promise.all(Array.from({ length: 10 }, () => lbheartbeat(executable.url)))
-    await eventually('there is another one', () => workersOf(executable).length === 2)
-
-    expect(statuses).toEqual(Array.from({ length: 10 }, () => 200))
-    expect(workersOf(executable)).toContain(second!)
-    await executable.line(/"event":"worker lost"/)
-    expect(executable.events('worker lost').length).toBe(1)
-    await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
-  })
-
-  it('stay counted after their end, as often as they are replaced', async () => {
+  it('are replaced when they die, as often as that is, stay counted, and the others continue', async () => {
     await using executable = await startWorkers({ settings: { worker_timeout_seconds: '60' } })
     const counted = async () => (await metricsOf(executable.url))[answered]
     for (let count = 0; count < 5; count++) await lbheartbeat(executable.url)
     await eventually('all is counted', async () => (await counted()) === 5)
 
     const [other] = workersOf(executable)
+    const statuses: number[] = []
     const theOne = () => workersOf(executable).find((pid) => pid !== other)
     for (let turn = 0; turn < 3; turn++) {
       const dying = theOne()!
       process.kill(dying, 'SIGKILL')
+      await eventually('the worker is gone', () => !isAlive(dying))
+      statuses.push(await lbheartbeat(executable.url))
       await eventually('another one has its place', () => ![dying, undefined].includes(theOne()))
     }
     await eventually('each loss is logged', () => executable.events('worker lost').length >= 3)
@@ -87,7 +74,9 @@ describe('several workers', () => {
 
     expect(lost.map(({ code }) => code)).toEqual(['SIGKILL', 'SIGKILL', 'SIGKILL'])
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
-    expect(await counted()).toBe(5)
+    expect(statuses).toEqual([200, 200, 200])
+    expect(workersOf(executable)).toContain(other!)
+    expect(await counted()).toBe(8)
   })
 
   it('are replaced when they hang, which is logged', async () => {
