@@ -66,6 +66,22 @@ describe('/v1/explore in Chromium', () => {
     expect(rows.slice(0, 4)).toEqual(['Bookmarks Toolbar', 'News', 'Recipes', 'Programming'])
   })
 
+  it('is made of a few files that are less than 97 KB together', async () => {
+    const page = await world.browser.open(world.url)
+
+    const { bytes, count } = await page.evaluate(() => {
+      const navigation = performance.getEntriesByType('navigation') as PerformanceResourceTiming[]
+      const files = performance.getEntriesByType('resource') as PerformanceResourceTiming[]
+      const own = files.filter(({ name }) => name.includes('/explore/'))
+      const bytes = [...navigation, ...own].reduce((sum, { decodedBodySize }) => sum + decodedBodySize, 0)
+      return { bytes, count: own.length }
+    })
+
+    expect(count).toBe(28)
+    expect(bytes).toBeGreaterThan(20_000)
+    expect(bytes).toBeLessThan(96_700)
+  })
+
   it('has an address for each view and each record, and Back and Forward go through them', async () => {
     const page = await world.open()
     const place = () => page.evaluate(() => `${location.hash} ${document.title}`)

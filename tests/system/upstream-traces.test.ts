@@ -119,6 +119,15 @@ describe('the line of a request in the log', () => {
     expect(line.upstreamStatus).toBe(upstreamStatus)
     expect(line.upstreamCalls).toBeGreaterThan(0)
   })
+
+  it('logs nothing about a storage that was not called', async () => {
+    const { ask } = newcomer()
+    const name = crypto.randomUUID()
+
+    await ask(name, '/nothing')
+
+    expect(await lineOf(name)).not.toContainAnyKeys(['upstreamStatus', 'upstreamCalls'])
+  })
 })
 
 async function lineOf(name: string): Promise<Record<string, unknown>> {
