@@ -61,14 +61,6 @@ describe('createSend', () => {
     ])
   })
 
-  it('uses a connection again for reads', async () => {
-    const { proxy, text } = await start()
-
-    for (let count = 0; count < 5; count += 1) await text()
-
-    expect(proxy.connections).toBe(1)
-  })
-
   it.each([
     { kind: 'status', status: 503, headers: { 'Retry-After': '10' } },
     { kind: 'status', status: 501 },
@@ -90,19 +82,6 @@ describe('createSend', () => {
     expect((await send({ timeoutMs: 5000 })).status).toBe(502)
 
     expect(proxy.requests).toHaveLength(1)
-  })
-
-  it('gives up after two attempts', async () => {
-    const { proxy, send } = await start()
-    proxy.plan(() => ({ kind: 'reset-before' }))
-
-    expect(await failureOf(send())).toMatchObject({
-      name: 'UpstreamError',
-      failure: 'connection-lost',
-      status: null,
-    })
-
-    expect(proxy.requests).toHaveLength(2)
   })
 
   it('is a timeout, and not repeated, when no headers come', async () => {
@@ -297,23 +276,6 @@ describe('createSend', () => {
 })
 
 describe('the limits of calls in flight', () => {
-  it('let the calls of one user wait for each other, and delay no other user', async () => {
-    const { proxy, send } = await start(undefined, { permits: permitsFor(4, 2) })
-    proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
-    const hanging = Array.from({ length: 5 }, () => send({ path: '/hang' }))
-    await eventually('as many hang as one user may have', () => Promise.resolve(proxy.requests.length === 2))
-
-    expect((await send({ user: 'b' })).status).toBe(200)
-
-    const all = Promise.all(hanging)
-    for (const sent of [5, 6]) {
-      proxy.release()
-      await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length >= sent))
-    }
-    proxy.release()
-    expect((await all).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
-  })
-
   it('never hold up what completes a commit', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(1) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))

@@ -62,17 +62,6 @@ describe('list', () => {
     })
   })
 
-  it('stops reading when its reader leaves', async () => {
-    const { storage, sandbox, user, proxy } = await openRig()
-    sandbox.seed(user, 'history', 3000)
-    proxy.plan(({ index }) => (index === 0 ? { kind: 'hang-mid-body', afterBytes: 300_000 } : null))
-    const page = await listPage(storage, {}, 'history')
-
-    ;(page.document as ByteSource).cancel()
-
-    expect(await recordsOf(await listPage(storage, { limit: 3 }, 'history'))).toHaveLength(3)
-  })
-
   it('understands a storage that lists JSON arrays only', async () => {
     const { storage, has, proxy } = await openRig()
     const at = has(numbered(3))
@@ -243,20 +232,6 @@ describe('a read that fails', () => {
     await failureOf(listPage(storage).then(recordsOf))
 
     expect(held).toBeGreaterThanOrEqual(0.8 * atLeast)
-  })
-
-  it('does not wait for its turn after its client disconnected', async () => {
-    const client = new AbortController()
-    const { open, proxy } = await openRig()
-    proxy.plan(() => ({ kind: 'hang' }))
-    const others = Array.from({ length: 100 }, async () => void listPage(await open()).catch(() => {}))
-    await Promise.all(others)
-
-    const waiting = failureOf(listPage(await open({ client })))
-    client.abort()
-
-    expect(await waiting).toMatchObject({ failure: 'abandoned' })
-    proxy.release()
   })
 
   it('waits no longer than the deadline of the request', async () => {
