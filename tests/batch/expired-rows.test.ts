@@ -45,23 +45,6 @@ describe('runTransaction: rows of deleted records', () => {
     expect(storage.contents().tabs).toMatchObject({ a: { payload: 'later' } })
   })
 
-  it('are left to the other bridge when it removes them by itself', async () => {
-    const storage = stored()
-    beforeRemoval(storage, () => {
-      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
-      deletesElsewhere(storage)
-      storage.onCall = ({ name }) => {
-        if (name === 'rewrittenSince' && storage.callCounts.rewrittenSince === 2)
-          storage.otherRemoves('tabs', ['a'])
-      }
-    })
-
-    await transact(storage, deletion)
-
-    expect(storage.callCounts.stage).toBeUndefined()
-    expect(storage.contents()).toEqual({ tabs: { b: { payload: 'new' } } })
-  })
-
   it('show what Firefox writes into them in a version that is new to every device', async () => {
     const storage = stored()
     let seenByDevices = 0
@@ -156,17 +139,6 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
 
     expect(outcomes).toMatchObject([{ outcome: 'stored' }])
-  })
-
-  it('is created as soon as the row is gone', async () => {
-    const storage = stored()
-    deletesElsewhere(storage)
-    atNextLook(storage, () => storage.otherRemoves('tabs', ['a']))
-
-    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
-
-    expect(outcomes).toMatchObject([{ outcome: 'stored' }])
-    expect(storage.callCounts).toMatchObject({ snapshot: 2, rewrittenSince: 2 })
   })
 
   it('is created after a few checks if no one removes the row', async () => {

@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
-import { UpstreamError } from '../../src/domain/errors.ts'
 import { callLimits, limits } from '../../src/load/limits.ts'
 import { createPermits, PermitPool, RequestLimit, type RejectionReason } from '../../src/load/permits.ts'
 
@@ -113,37 +112,7 @@ describe('PermitPool', () => {
     pool.release(node, 'a')
     expect(pool.tryAcquire(node, 'c')).toBe(true)
   })
-
-  it('limits the wait to the time that the request has left', async () => {
-    jest.useFakeTimers()
-    const pool = createPool(1)
-    pool.tryAcquire(node, 'a')
-    const failure = pool.acquire(node, 'b', null, 1000).catch((error: unknown) => error)
-
-    jest.advanceTimersByTime(1000)
-
-    expect(await failure).toMatchObject({ failure: 'overload', applied: 'no' })
-  })
-
-  it.each<[string, unknown, UpstreamFailureOf]>([
-    ['client has hung up', undefined, 'abandoned'],
-    ['time is over', new UpstreamError('timeout', '', { applied: 'no' }), 'timeout'],
-  ])('lets nobody wait whose %s', async (_, reason, failure) => {
-    const pool = createPool(1)
-    pool.tryAcquire(node, 'a')
-    const end = new AbortController()
-    const waiting = pool.acquire(node, 'b', end.signal).catch((error: unknown) => error)
-
-    end.abort(reason)
-    const late = pool.acquire(node, 'b', end.signal).catch((error: unknown) => error)
-
-    expect(await Promise.all([waiting, late])).toMatchObject([{ failure }, { failure }])
-    pool.release(node, 'a')
-    expect(pool.tryAcquire(node, 'b')).toBe(true)
-  })
 })
-
-type UpstreamFailureOf = UpstreamError['failure']
 
 /** How many permits a user gets at a host. */
 function takeAll(pool: PermitPool, host: string, user: string): number {
@@ -217,17 +186,5 @@ describe('RequestLimit', () => {
 
     expect(limit.isFull).toBe(false)
     expect(rejections).toEqual(['memory', 'root-view'])
-  })
-
-  it('limits the root views that call the token server', () => {
-    const { limit, rejections } = createLimit(1000)
-    const views = Array.from({ length: limits.rootViews }, (_, user) => limit.acquireRootView(`${user}`))
-
-    expect(views.every((view) => view !== null)).toBe(true)
-    expect(limit.acquireRootView('another')).toBeNull()
-    expect(limit.acquireRootView('1')).not.toBeNull()
-    views[0]!()
-    expect(limit.acquireRootView('another')).not.toBeNull()
-    expect(rejections).toEqual(['root-view'])
   })
 })

@@ -234,6 +234,20 @@ describe('a read that fails', () => {
     expect(held).toBeGreaterThanOrEqual(0.8 * atLeast)
   })
 
+  it('does not wait for its turn after its client disconnected', async () => {
+    const client = new AbortController()
+    const { open, proxy } = await openRig()
+    proxy.plan(() => ({ kind: 'hang' }))
+    const others = Array.from({ length: 100 }, async () => void listPage(await open()).catch(() => {}))
+    await Promise.all(others)
+
+    const waiting = failureOf(listPage(await open({ client })))
+    client.abort()
+
+    expect(await waiting).toMatchObject({ failure: 'abandoned' })
+    proxy.release()
+  })
+
   it('waits no longer than the deadline of the request', async () => {
     const { open, proxy, clock } = await openRig()
     const storage = await open({ deadlineAtMs: clock.nowMs + 3000 })
