@@ -45,6 +45,23 @@ describe('runTransaction: rows of deleted records', () => {
     expect(storage.contents().tabs).toMatchObject({ a: { payload: 'later' } })
   })
 
+  it('are left to the other bridge when it removes them by itself', async () => {
+    const storage = stored()
+    beforeRemoval(storage, () => {
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
+      deletesElsewhere(storage)
+      storage.onCall = ({ name }) => {
+        if (name === 'rewrittenSince' && storage.callCounts.rewrittenSince === 2)
+          storage.otherRemoves('tabs', ['a'])
+      }
+    })
+
+    await transact(storage, deletion)
+
+    expect(storage.callCounts.stage).toBeUndefined()
+    expect(storage.contents()).toEqual({ tabs: { b: { payload: 'new' } } })
+  })
+
   it('show what Firefox writes into them in a version that is new to every device', async () => {
     const storage = stored()
     let seenByDevices = 0

@@ -247,6 +247,24 @@ describe('runTransaction: refusals', () => {
     expect(storage.contents()).toEqual({ tabs: { bad: { payload: 'old' } } })
   })
 
+  it('fails the writes of a collection over quota, and lets its reads and the other collections stand', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.fault = ({ name, collection }) => (name === 'stage' && collection === 'tabs' ? 'quota' : null)
+
+    const { outcomes, failure } = await transact(storage, [
+      put('tabs', 'a', { payload: 'new' }),
+      get('tabs', 'a'),
+      put('history', 'b', { payload: 'x' }),
+    ])
+
+    expect(failure).toBeNull()
+    expect(outcomes[0]).toMatchObject({ outcome: 'failed', error: { status: 403 } })
+    expect(outcomes[1]).toMatchObject({ outcome: 'found', record: { payload: 'old' } })
+    expect(outcomes[2]).toMatchObject({ outcome: 'stored' })
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'old' } }, history: { b: { payload: 'x' } } })
+  })
+
   it('fails all operations of a user whose credentials the storage rejects, and none of others', async () => {
     const clock = new ModelClock()
     const barred = new ModelStorage(clock)

@@ -100,6 +100,27 @@ describe('Bodies', () => {
     expect(slow.isCancelled()).toBe(true)
   })
 
+  it('drops a body at the deadline of its request, however slowly it arrives', async () => {
+    const bodies = createBodies()
+    const slow = slowBody()
+    const receiving = receive(bodies, post(slow.stream), 'somebody', 30_000)
+
+    for (let second = 0; second < 29; second++) {
+      slow.send('x')
+      await settle()
+      bodies.pass(1000)
+    }
+    expect([slow.isCancelled(), bodies.memory.heldBytes > 0]).toEqual([false, true])
+    bodies.pass(1000)
+
+    await expect(receiving).rejects.toMatchObject({
+      status: 400,
+      message: 'body: was not received in time',
+      extras: { headers: { Connection: 'close' } },
+    })
+    expect(bodies.memory.heldBytes).toBe(0)
+  })
+
   it('gives up a small body that does not come at 2 KB/s, after the time of the first byte', async () => {
     const bodies = createBodies()
     const slow = slowBody()

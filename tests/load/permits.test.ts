@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
+import { UpstreamError } from '../../src/domain/errors.ts'
 import { callLimits, limits } from '../../src/load/limits.ts'
 import { createPermits, PermitPool, RequestLimit, type RejectionReason } from '../../src/load/permits.ts'
 
@@ -112,6 +113,23 @@ describe('PermitPool', () => {
     pool.release(node, 'a')
     expect(pool.tryAcquire(node, 'c')).toBe(true)
   })
+
+  it.each<[string, unknown, UpstreamError['failure']]>([
+    ['client has hung up', undefined, 'abandoned'],
+    ['time is over', new UpstreamError('timeout', '', { applied: 'no' }), 'timeout'],
+  ])('lets nobody wait whose %s', async (_, reason, failure) => {
+    const pool = createPool(1)
+    pool.tryAcquire(node, 'a')
+    const end = new AbortController()
+    const waiting = pool.acquire(node, 'b', end.signal).catch((error: unknown) => error)
+
+    end.abort(reason)
+    const late = pool.acquire(node, 'b', end.signal).catch((error: unknown) => error)
+
+    expect(await Promise.all([waiting, late])).toMatchObject([{ failure }, { failure }])
+    pool.release(node, 'a')
+    expect(pool.tryAcquire(node, 'b')).toBe(true)
+  })
 })
 
 /** How many permits a user gets at a host. */
@@ -186,5 +204,17 @@ describe('RequestLimit', () => {
 
     expect(limit.isFull).toBe(false)
     expect(rejections).toEqual(['memory', 'root-view'])
+  })
+
+  it('limits the root views that call the token server', () => {
+    const { limit, rejections } = createLimit(1000)
+    const views = Array.from({ length: limits.rootViews }, (_, user) => limit.acquireRootView(`${user}`))
+
+    expect(views.every((view) => view !== null)).toBe(true)
+    expect(limit.acquireRootView('another')).toBeNull()
+    expect(limit.acquireRootView('1')).not.toBeNull()
+    views[0]!()
+    expect(limit.acquireRootView('another')).not.toBeNull()
+    expect(rejections).toEqual(['root-view'])
   })
 })

@@ -269,6 +269,23 @@ describe('createSend', () => {
 })
 
 describe('the limits of calls in flight', () => {
+  it('let the calls of one user wait for each other, and delay no other user', async () => {
+    const { proxy, send } = await start(undefined, { permits: permitsFor(4, 2) })
+    proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
+    const hanging = Array.from({ length: 5 }, () => send({ path: '/hang' }))
+    await eventually('as many hang as one user may have', () => Promise.resolve(proxy.requests.length === 2))
+
+    expect((await send({ user: 'b' })).status).toBe(200)
+
+    const all = Promise.all(hanging)
+    for (const sent of [5, 6]) {
+      proxy.release()
+      await eventually('the waiting ones are sent', () => Promise.resolve(proxy.requests.length >= sent))
+    }
+    proxy.release()
+    expect((await all).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
+  })
+
   it('never hold up what completes a commit', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(1) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))

@@ -176,6 +176,22 @@ describe('stage and commitStaged', () => {
     expect(proxy.requests.at(-1)!.query.get('commit')).toBe('true')
   })
 
+  it('do nothing if the collection has changed', async () => {
+    const { storage, sandbox, user, before, later, stored } = await start()
+    const batch = batchOf(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, null))
+    sandbox.write(user, 'tabs', [{ id: 'b', payload: 'theirs' }])
+    later()
+
+    expect(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, null)).toEqual({
+      outcome: 'moved',
+    })
+    expect(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, batch)).toEqual({
+      outcome: 'moved',
+    })
+    expect(await storage.commitStaged('tabs', batch, before)).toEqual({ outcome: 'moved' })
+    expect(stored()).toMatchObject({ a: 'old' })
+  })
+
   it('are rejected, with nothing done, for a batch that the storage does not know', async () => {
     const { storage, before } = await start()
 
