@@ -91,17 +91,17 @@ async function expectNoHarm(route: Route, client = bystander): Promise<void> {
   expect(world.peakMiB()).toBeLessThan(mostMiB)
 }
 
-for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].entries()) {
-  const route = () => world.routes[index]!
-
-  describe(`other users are not affected, ${name}, by`, () => {
+describe.each(['directly', 'through HAProxy', 'through nginx'])(
+  'other users are not affected, %s, by',
+  (name) => {
     it('strangers with 520 connections, and a user with 100, and one byte of a body each', async () => {
-      const slow = world.addUser(`slow-${index}`)
+      const route = world.routes.find((one) => one.name === name)!
+      const slow = world.addUser(`slow ${name}`)
       const headers = { 'Content-Type': 'application/json', 'Content-Length': '1000' }
       await Promise.all(
         Array.from({ length: 620 }, (_, each) =>
           send(
-            route(),
+            route,
             each < 520
               ? requestText('PUT', strangersPath, { ...stranger(each), ...headers }, '{')
               : requestText('PUT', slow.path('tabs', 'x'), { ...slow.headers, ...headers }, '{'),
@@ -109,111 +109,107 @@ for (const [index, name] of ['directly', 'through HAProxy', 'through nginx'].ent
         ),
       )
 
-      await expectNoHarm(route())
+      await expectNoHarm(route)
     })
+  },
+)
 
-    it('strangers, and a user, who hold 200 large bodies just before their end', async () => {
-      const slow = world.addUser(`slow-${index}`)
-      const length = index === 0 ? 4_000_000 : 300_000
-      const body = 'x'.repeat(length - 1)
-      const path = '/v1/batch'
-      const headers = { 'Content-Type': 'application/json', 'Content-Length': `${length}` }
-      const holding = Array.from({ length: 200 }, (_, each) =>
-        send(
-          route(),
-          requestText(
-            'POST',
-            path,
-            { ...(each % 2 === 0 ? stranger(each) : slow.headers), ...headers },
-            body,
-          ),
-        ),
-      )
+// What follows is decided by the bridge alone: balancers add nothing to it but what they buffer.
+describe('other users are not affected by', () => {
+  const route = () => world.routes[0]!
 
-      await expectNoHarm(route())
-      attack.abort()
-      for (const socket of sockets) socket.destroy()
-      await Promise.all(holding)
-      expect(world.peakMiB()).toBeLessThan(mostMiB)
-    })
+  it('strangers, and a user, who hold 200 large bodies just before their end', async () => {
+    const slow = world.addUser('slow')
+    const length = 4_000_000
+    const body = 'x'.repeat(length - 1)
+    const path = '/v1/batch'
+    const headers = { 'Content-Type': 'application/json', 'Content-Length': `${length}` }
+    const holding = Array.from({ length: 200 }, (_, each) =>
+      send(
+        route(),
+        requestText('POST', path, { ...(each % 2 === 0 ? stranger(each) : slow.headers), ...headers }, body),
+      ),
+    )
 
-    it('a user who asks for 64 lists and reads none', async () => {
-      const greedy = world.addUser(`greedy-${index}`)
-      world.sandbox.seed(greedy.user, 'big', 4000, { payloadBytes: 1000 })
-      await Promise.all(
-        Array.from({ length: 64 }, () =>
-          send(route(), requestText('GET', greedy.path('big'), greedy.headers)),
-        ),
-      )
-
-      await expectNoHarm(route())
-    })
-
-    // What follows is decided by the bridge alone: balancers add nothing to it but what they buffer.
-    const itDirectly = (...test: Parameters<typeof it>) => void (index === 0 && it(...test))
-    itDirectly('a dozen users who read nothing of large records, lists and batches', async () => {
-      const users = Array.from({ length: 12 }, (_, each) => world.addUser(`idle-${index}-${each}`))
-      const large = [{ id: 'large', payload: 'x'.repeat(1_900_000) }]
-      for (const { user } of users) {
-        world.sandbox.write(user, 'large', large)
-        world.sandbox.seed(user, 'big', 1000, { payloadBytes: 1000 })
-      }
-      const texts = users.flatMap((user) => {
-        const batchOf = (count: number, path: string) => {
-          const requests = Array.from({ length: count }, (_, each) => ({ path: `${path}?x=${each}` }))
-          const batch = JSON.stringify({ requests })
-          const length = { 'Content-Type': 'application/json', 'Content-Length': `${batch.length}` }
-          return requestText('POST', '/v1/batch', { ...user.headers, ...length }, batch)
-        }
-        return [
-          requestText('GET', user.path('large', 'large'), user.headers),
-          requestText('GET', user.path('big'), user.headers),
-          batchOf(10, user.path('big')),
-          batchOf(7, user.path('large', 'large')),
-        ]
-      })
-      await Promise.all(Array.from({ length: 320 }, (_, each) => send(route(), texts[each % texts.length]!)))
-
-      await expectNoHarm(route())
-    })
-
-    itDirectly('a user for whom the storage answers 500', async () => {
-      const unlucky = world.addUser(`unlucky-${index}`)
-      await unlucky.ask(route(), 'GET', unlucky.path('tabs'))
-      const failing = `/1.5/${unlucky.user.uid}/`
-      world.storage.plan(({ path }) =>
-        path.startsWith(failing) ? { kind: 'status', status: 500, body: '0' } : null,
-      )
-      keepDoing(8, () => unlucky.ask(route(), 'GET', unlucky.path('tabs')))
-
-      await expectNoHarm(route())
-    })
-
-    itDirectly('a user whom the token server asks to wait', async () => {
-      const wait: Fault = { kind: 'status', status: 429, headers: { 'Retry-After': '300' }, body: '{}' }
-      world.tokens.plan(({ headers }) => (headers.get('Authorization')?.includes('stranger') ? wait : null))
-      const asStranger = () => askAsStranger(route(), bystander.path('tabs'), 'impatient')
-      expect([401, 429, 503]).toContain((await asStranger()).status)
-      keepDoing(4, () => asStranger().catch(() => {}))
-
-      // Who logs in now asks the token server, too.
-      await expectNoHarm(route(), new Client(bystander.user))
-    })
-
-    itDirectly('strangers whose root views ask a slow token server', async () => {
-      const refusal = {
-        headers: { 'Content-Type': 'application/json' },
-        body: '{"status":"invalid-credentials"}',
-      }
-      world.tokens.plan(async ({ headers }) => {
-        if (!headers.get('Authorization')?.includes('stranger')) return null
-        await Bun.sleep(500)
-        return { kind: 'status', status: 401, ...refusal }
-      })
-      keepDoing(100, (turn) => askAsStranger(route(), '/v1/', turn).catch(() => {}))
-
-      // Who logs in now asks the token server, too.
-      await expectNoHarm(route(), new Client(bystander.user))
-    })
+    await expectNoHarm(route())
+    attack.abort()
+    for (const socket of sockets) socket.destroy()
+    await Promise.all(holding)
+    expect(world.peakMiB()).toBeLessThan(mostMiB)
   })
-}
+
+  it('a user who asks for 64 lists and reads none', async () => {
+    const greedy = world.addUser('greedy')
+    world.sandbox.seed(greedy.user, 'big', 4000, { payloadBytes: 1000 })
+    await Promise.all(
+      Array.from({ length: 64 }, () => send(route(), requestText('GET', greedy.path('big'), greedy.headers))),
+    )
+
+    await expectNoHarm(route())
+  })
+
+  it('a dozen users who read nothing of large records, lists and batches', async () => {
+    const users = Array.from({ length: 12 }, (_, each) => world.addUser(`idle-${each}`))
+    const large = [{ id: 'large', payload: 'x'.repeat(1_900_000) }]
+    for (const { user } of users) {
+      world.sandbox.write(user, 'large', large)
+      world.sandbox.seed(user, 'big', 1000, { payloadBytes: 1000 })
+    }
+    const texts = users.flatMap((user) => {
+      const batchOf = (count: number, path: string) => {
+        const requests = Array.from({ length: count }, (_, each) => ({ path: `${path}?x=${each}` }))
+        const batch = JSON.stringify({ requests })
+        const length = { 'Content-Type': 'application/json', 'Content-Length': `${batch.length}` }
+        return requestText('POST', '/v1/batch', { ...user.headers, ...length }, batch)
+      }
+      return [
+        requestText('GET', user.path('large', 'large'), user.headers),
+        requestText('GET', user.path('big'), user.headers),
+        batchOf(10, user.path('big')),
+        batchOf(7, user.path('large', 'large')),
+      ]
+    })
+    await Promise.all(Array.from({ length: 320 }, (_, each) => send(route(), texts[each % texts.length]!)))
+
+    await expectNoHarm(route())
+  })
+
+  it('a user for whom the storage answers 500', async () => {
+    const unlucky = world.addUser('unlucky')
+    await unlucky.ask(route(), 'GET', unlucky.path('tabs'))
+    const failing = `/1.5/${unlucky.user.uid}/`
+    world.storage.plan(({ path }) =>
+      path.startsWith(failing) ? { kind: 'status', status: 500, body: '0' } : null,
+    )
+    keepDoing(8, () => unlucky.ask(route(), 'GET', unlucky.path('tabs')))
+
+    await expectNoHarm(route())
+  })
+
+  it('a user whom the token server asks to wait', async () => {
+    const wait: Fault = { kind: 'status', status: 429, headers: { 'Retry-After': '300' }, body: '{}' }
+    world.tokens.plan(({ headers }) => (headers.get('Authorization')?.includes('stranger') ? wait : null))
+    const asStranger = () => askAsStranger(route(), bystander.path('tabs'), 'impatient')
+    expect([401, 429, 503]).toContain((await asStranger()).status)
+    keepDoing(4, () => asStranger().catch(() => {}))
+
+    // Who logs in now asks the token server, too.
+    await expectNoHarm(route(), new Client(bystander.user))
+  })
+
+  it('strangers whose root views ask a slow token server', async () => {
+    const refusal = {
+      headers: { 'Content-Type': 'application/json' },
+      body: '{"status":"invalid-credentials"}',
+    }
+    world.tokens.plan(async ({ headers }) => {
+      if (!headers.get('Authorization')?.includes('stranger')) return null
+      await Bun.sleep(500)
+      return { kind: 'status', status: 401, ...refusal }
+    })
+    keepDoing(100, (turn) => askAsStranger(route(), '/v1/', turn).catch(() => {}))
+
+    // Who logs in now asks the token server, too.
+    await expectNoHarm(route(), new Client(bystander.user))
+  })
+})

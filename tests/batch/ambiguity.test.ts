@@ -32,17 +32,6 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.log.length).toBe(1)
   })
 
-  it('gives up after five repetitions, with nothing written', async () => {
-    const storage = new ModelStorage()
-    storage.fault = ({ name }) => (name === 'write' ? 'reset-before' : null)
-
-    const { failure } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
-
-    expect(failure).toMatchObject({ failure: 'connection-lost' })
-    expect(storage.callCounts).toEqual({ snapshot: 7, write: 6 })
-    expect(storage.log).toEqual([])
-  })
-
   it('to a single write is probed until the deadline, and not longer', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
@@ -140,26 +129,6 @@ describe('runTransaction: a lost answer', () => {
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['deleted', 'stored'])
     expect(events.map(({ kind }) => kind)).toEqual(['probed', 'committed'])
     expect(storage.contents().tabs).toEqual({ a: { payload: 'theirs' } })
-  })
-
-  it('to staging leads to a new staged batch, never to an addition to the old one', async () => {
-    const storage = new ModelStorage()
-    const batches: (string | null)[] = []
-    const stage = storage.stage.bind(storage)
-    storage.stage = async (...call) => {
-      batches.push(call[3])
-      return await stage(...call)
-    }
-    storage.fault = ({ name, collection }) =>
-      name === 'stage' && collection === 'tabs' && storage.callCounts.stage! <= 2 ? 'reset-after' : null
-
-    const { outcomes } = await transact(storage, [
-      put('tabs', 'a', { payload: 'a' }),
-      put('history', 'a', { payload: 'a' }),
-    ])
-
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored'])
-    expect(batches).toEqual([null, null, null])
   })
 
   it('to a commit of a batch that the storage has forgotten leads to another upload', async () => {

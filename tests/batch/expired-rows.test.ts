@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { OtherWriters, rowRemovalMs } from '../../src/batch/other-writers.ts'
-import { fieldLimits, type Timestamp } from '../../src/domain/record.ts'
+import { fieldLimits } from '../../src/domain/record.ts'
 import { ModelStorage } from '../support/model-storage.ts'
 import { onlyIfAbsent, put, remove, transact } from './transact.ts'
 
@@ -158,17 +158,6 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     expect(outcomes).toMatchObject([{ outcome: 'stored' }])
   })
 
-  it('is created as soon as the row is gone', async () => {
-    const storage = stored()
-    deletesElsewhere(storage)
-    atNextLook(storage, () => storage.otherRemoves('tabs', ['a']))
-
-    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
-
-    expect(outcomes).toMatchObject([{ outcome: 'stored' }])
-    expect(storage.callCounts).toMatchObject({ snapshot: 2, rewrittenSince: 2 })
-  })
-
   it('is created after a few checks if no one removes the row', async () => {
     const storage = stored()
     storage.otherWrites('tabs', [{ id: 'a', payload: 'short-lived', ttlSeconds: 0 }])
@@ -198,24 +187,5 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     await create('g')
 
     expect(storage.callCounts.rewrittenSince).toBe(2)
-  })
-})
-
-describe('OtherWriters', () => {
-  it('forgets nothing of others when this process changes the collection itself', () => {
-    let nowMs = 1000
-    const others = new OtherWriters(() => nowMs)
-    const snapshot = (timestamp: number, unchangedForMs: number) => ({
-      timestamp: timestamp as Timestamp,
-      unchangedForMs,
-      records: new Map(),
-    })
-
-    expect(others.mayBeRemoving('c', snapshot(500, 100))).toBe(true)
-    others.recordOwnChange('c', 600 as Timestamp)
-    expect(others.mayBeRemoving('c', snapshot(600, 0))).toBe(true)
-    nowMs += rowRemovalMs - 100
-    expect(others.mayBeRemoving('c', snapshot(600, 0))).toBe(false)
-    expect(others.mayBeRemoving('c', snapshot(700, 0))).toBe(true)
   })
 })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/domain/bounded.ts'
 import { zeroTimestamp } from '../../src/domain/record.ts'
 import { ModelClock, ModelStorage } from '../support/model-storage.ts'
-import { count, list, onlyIfAbsent, onlyIfExists, put, recordsOf, remove, transact } from './transact.ts'
+import { count, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
 
 function unused(clock?: ModelClock): ModelStorage {
   const storage = new ModelStorage(clock)
@@ -15,29 +15,6 @@ const first = put('tabs', 'a', { payload: 'ours' })
 const firstIfAbsent = put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)
 
 describe('runTransaction: the first write to a collection', () => {
-  it.each([
-    ['makes it exist beforehand', first, ['stored'], ['snapshot', 'remove', 'write']],
-    [
-      'looks once more where something is conditional',
-      firstIfAbsent,
-      ['stored'],
-      ['snapshot', 'remove', 'snapshot', 'write'],
-    ],
-    [
-      'makes nothing where no write is due',
-      put('tabs', 'a', {}, onlyIfExists),
-      ['precondition-failed'],
-      ['snapshot'],
-    ],
-  ] as const)('%s', async (_, operation, outcomes, calls) => {
-    const storage = unused()
-
-    const result = await transact(storage, [operation])
-
-    expect(result.outcomes.map(({ outcome }) => outcome)).toEqual([...outcomes])
-    expect(namesOf(storage)).toEqual([...calls])
-  })
-
   it.each([
     ['before its row was made', 2],
     ['after that, which makes no row first', 3],
@@ -137,12 +114,6 @@ describe('runTransaction: the first write to a collection', () => {
     expect(most.remove).toBe(1)
     expect(most.write).toBeGreaterThan(1)
     expect(locks.size).toBe(0)
-  })
-
-  it('shows lists of the same transaction as if one had come after the other', async () => {
-    const { outcomes } = await transact(unused(), [list('tabs'), first, list('tabs')])
-
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['page', 'stored', 'page'])
   })
 
   it.each([

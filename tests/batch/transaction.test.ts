@@ -319,19 +319,6 @@ describe('runTransaction: other writers', () => {
 })
 
 describe('runTransaction: time', () => {
-  it('starts nothing when the time for a commit is used up', async () => {
-    const storage = new ModelStorage()
-    const now = storage.clock.now()
-
-    const { failure } = await transact(storage, [put('tabs', 'a', {})], {
-      deadlineAtMs: now + 1000,
-      commitReserveMs: 1000,
-    })
-
-    expect(failure).toMatchObject({ failure: 'timeout', applied: 'no' })
-    expect(storage.calls).toEqual([])
-  })
-
   it('commits nothing when reading has taken too long', async () => {
     const storage = new ModelStorage()
     storage.onCall = ({ name }) => {

@@ -56,46 +56,6 @@ describe('Credentials.obtain', () => {
       { numRuns: 500 },
     )
   })
-
-  it('continues when the client that caused the call has disconnected', async () => {
-    const gate = Promise.withResolvers<void>()
-    const { credentials, exchanges, events } = startCredentials({
-      exchange: async () => {
-        await gate.promise
-        return someCredentials()
-      },
-    })
-    const leader = credentials.obtain(someIdentity())
-    const follower = credentials.obtain(someIdentity())
-    await Promise.race([leader, Promise.resolve('the client hangs up')])
-
-    gate.resolve()
-    await follower
-
-    expect(await credentials.obtain(someIdentity())).toEqual(someCredentials())
-    expect(exchanges).toHaveLength(1)
-    expect(events).toEqual(['joined', 'exchange', 'hit-local'])
-  })
-
-  it('fails for all waiting requests, and asks again for the next one', async () => {
-    let broken = true
-    const { credentials, exchanges } = startCredentials({
-      exchange: async () => {
-        if (broken) throw outage
-        return someCredentials()
-      },
-    })
-
-    const failed = await Promise.allSettled(
-      Array.from({ length: 50 }, () => credentials.obtain(someIdentity())),
-    )
-    broken = false
-    const next = await credentials.obtain(someIdentity())
-
-    expect(failed.every((result) => result.status === 'rejected' && result.reason === outage)).toBe(true)
-    expect(next).toEqual(someCredentials())
-    expect(exchanges).toHaveLength(2)
-  })
 })
 
 describe('a lookup that a defect ends at once', () => {

@@ -54,31 +54,6 @@ describe('RedisStore with a server in order', () => {
     expect(await store.get('never-set')).toBeNull()
     expect(seen).toEqual([])
   })
-
-  it('answers no ping and rejects everything after it was closed, including commands in flight', async () => {
-    const { store } = await connectStore(server.url, patient)
-
-    const underWay = messageOf(store.get('key'))
-    await store.close()
-    await store.close()
-
-    expect(await underWay).toStartWith('Cannot use Redis')
-    expect(await store.ping()).toBe(false)
-    for (const later of [store.get('key'), store.set('key', 'value', 1000), store.delete('key')])
-      expect(await messageOf(later)).toBe(notConnected)
-  })
-
-  it('keeps an idle connection by asking for a sign of life', async () => {
-    await using own = await startRedisServer()
-    const { seen } = await connectStore(own.url, patient)
-    await own.command('CONFIG', 'RESETSTAT')
-
-    await eventually('it was asked twice', async () =>
-      /cmdstat_ping:calls=[2-9]/.test(String(await own.command('INFO', 'commandstats'))),
-    )
-
-    expect(seen).toEqual([])
-  })
 })
 
 describe('RedisStore with a server that rejects every login', () => {
@@ -92,18 +67,6 @@ describe('RedisStore with a server that rejects every login', () => {
     expect(seen[0]).toBe('unreachable WRONGPASS')
     expect(JSON.stringify([message, seen])).not.toContain('hunter2')
     await locked.command('CONFIG', 'SET', 'requirepass', 'hunter2')
-    await eventually('it is let in', () => store.ping())
-  })
-
-  it('connects as soon as there is room for one more connection', async () => {
-    await using full = await startRedisServer({ args: ['--maxclients', '1'] })
-    const holder = await connectStore(full.url)
-    const { store, seen } = createStore(full.url)
-    await eventually('it was turned away', () => seen.length > 1)
-
-    expect(await store.ping()).toBe(false)
-    await holder.store.close()
-
     await eventually('it is let in', () => store.ping())
   })
 })
@@ -122,41 +85,6 @@ describe('RedisStore with a server that is down', () => {
 
     expect(known).toBe(notConnected)
     expect(seen[0]).toBe('unreachable ECONNREFUSED')
-  })
-
-  it('notices a crash, and reconnects without a request', async () => {
-    await using crashing = await startRedisServer()
-    const { store, seen } = await connectStore(crashing.url, patient)
-
-    await crashing.kill()
-    await eventually('several attempts failed', () => seen.length >= 5)
-    const known = await outcomeSoFar(store.get('key'))
-    await crashing.start()
-    await eventually('it is connected', async () =>
-      String(await crashing.command('CLIENT', 'LIST')).includes('resp=3'),
-    )
-    await eventually('it is in use', () => isInUse(store))
-
-    // Silence, which takes longer to notice, would be ETIMEDOUT.
-    expect(seen[0]).toStartWith('unreachable')
-    expect(seen[0]).not.toContain('ETIMEDOUT')
-    expect(known).toBe(notConnected)
-  })
-
-  it('lets twenty at a time obtain what they need while it is killed and restarted under them', async () => {
-    const { store, seen } = await connectStore(server.url, patient)
-    const loads = Array.from({ length: 20 }, () => keepObtaining(store))
-
-    await server.kill()
-    const before = loads.map((load) => load.obtained())
-    await eventually('all go on without it', () =>
-      loads.every((load, index) => load.obtained() > before[index]! + 20),
-    )
-    await server.start()
-    await eventually('it is in use', () => isInUse(store))
-    for (const load of loads) await load.stop()
-
-    expect(seen).not.toContain('timeout null')
   })
 })
 
@@ -204,19 +132,6 @@ describe('RedisStore with a server that hangs', () => {
 
     expect(first).toBe(noAnswer)
     expect(seen).toEqual(['timeout null'])
-  })
-
-  it('leaves none of a thousand commands pending', async () => {
-    const { store } = await connectStore(hanging.url)
-    hanging.stop()
-
-    const messages = await Promise.all(
-      Array.from({ length: 1000 }, (_, number) => messageOf(store.set(`key ${number}`, 'value', 60_000))),
-    )
-    hanging.cont()
-
-    expect(messages).not.toContain(null)
-    await eventually('it is in use', () => store.ping())
   })
 
   it('notices without a request', async () => {

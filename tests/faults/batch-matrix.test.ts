@@ -36,8 +36,6 @@ afterAll(async () => {
 
 describe('a batch over a storage that fails at its k-th call', () => {
   const all: Shape[] = [
-    { kind: 'puts', requests: 1, collections: 1 },
-    { kind: 'deletes', requests: 1, collections: 1 },
     { kind: 'mixed', requests: 5, collections: 1 },
     { kind: 'puts', requests: 5, collections: 4 },
     { kind: 'deletes', requests: 5, collections: 4 },
@@ -55,7 +53,7 @@ describe('a batch over a storage that fails at its k-th call', () => {
       const { findings, runs } = await prove([patient], trialsOf(all, [fault], 'once'))
 
       expect(findings).toEqual([])
-      expect(runs).toBeGreaterThan(50)
+      expect(runs).toBeGreaterThan(40)
     },
     300_000,
   )

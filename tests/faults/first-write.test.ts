@@ -1,24 +1,23 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { request } from '../support/bridge.ts'
-import { startExecutable, type Executable } from '../support/executable.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 const rounds = 10
 
-let one: Executable
-let other: Executable
+let one: TestBridge
+let other: TestBridge
 
 describe.each(['postgres', 'mysql'] as const)('the first write to a collection, on %s', (mode) => {
   beforeAll(async () => {
-    one = await startExecutable({ writable: ['tabs'], sandbox: { mode } })
+    one = await startTestBridge({ writable: ['tabs'], sandbox: { mode } })
     const { tokenServerUrl } = one.sandbox
-    other = await startExecutable({ writable: ['tabs'], tokenServerUrl })
+    other = await startTestBridge({ writable: ['tabs'], tokenServerUrl })
   })
 
   afterAll(() => Promise.all([one.stop(), other.stop()]))
 
-  it('has one winner when two processes create one record at the same time', async () => {
+  it('has one winner when two bridges create one record at the same time', async () => {
     const { sandbox } = one
     const results: unknown[] = []
     for (let round = 0; round < rounds; round += 1) {
@@ -47,16 +46,12 @@ describe.each(['postgres', 'mysql'] as const)('the first write to a collection, 
   })
 })
 
-function create(bridge: Executable, user: SandboxUser, id: string, method: string, payload?: string) {
-  return request(`${bridge.url}/v1/buckets/${user.clientState}/collections/tabs/records/${id}`, {
+function create(bridge: TestBridge, as: SandboxUser, id: string, method: string, payload?: string) {
+  return bridge.ask(`/collections/tabs/records/${id}`, {
     method,
-    headers: {
-      Authorization: `Bearer ${user.bearerToken()}`,
-      'X-KeyID': user.keyId,
-      'If-None-Match': '*',
-      ...(payload && { 'Content-Type': 'application/json' }),
-    },
-    ...(payload && { body: JSON.stringify({ data: { payload } }) }),
+    as,
+    headers: { 'If-None-Match': '*' },
+    ...(payload && { body: { data: { payload } } }),
   })
 }
 

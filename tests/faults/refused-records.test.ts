@@ -28,12 +28,10 @@ const put = (path: string, payload: string) => ({
 })
 
 describe('a write that the storage answers with 5xx', () => {
-  const failures = [500, 502, 503, 504]
-
-  it.each(failures)('is a 503, and nothing of it is visible, whatever else is stored: %d', async (status) => {
+  it('is a 503, and nothing of it is visible, whatever else is stored', async () => {
     await newUser()
     bridge.planFor(user, ({ method, body }) =>
-      method === 'POST' && body.includes('payload') ? { kind: 'status', status, body: '0' } : null,
+      method === 'POST' && body.includes('payload') ? { kind: 'status', status: 500, body: '0' } : null,
     )
     const single = put('/collections/tabs/records/a', 'fine')
     const requests = [
@@ -84,7 +82,6 @@ describe('a write that the storage answers with 5xx', () => {
 
 describe('a record that the storage rejects', () => {
   it.each([
-    ['crypto', 'tabs'],
     ['tabs', 'crypto'],
     ['crypto', 'crypto'],
   ])('is rejected alone where the storage rejects the upload with 400: %s and %s', async (first, second) => {

@@ -104,28 +104,6 @@ describe('a batch and another device that writes between its snapshot and its co
     expect(bridge.eventsAbout('tabs', 'batch.unknown')).toBe(unknown + 1)
     expect(payloads('tabs')).toEqual({ mine: 'of the other device' })
   })
-
-  it('keeps what the other wrote before an undo', async () => {
-    bridge.sandbox.write(user, 'tabs', [record('first', 'old'), record('second', 'old')])
-    bridge.sandbox.write(user, 'forms', [record('third', 'old')])
-    let isOver = false
-    bridge.planFor(user, (request) => {
-      if (!isCommit(request) || !request.path.endsWith('/forms')) return null
-      if (!isOver) bridge.sandbox.write(user, 'tabs', [record('second', 'of the other device')])
-      isOver = true
-      return { kind: 'status', status: 500 }
-    })
-
-    const { status } = await batch([
-      put('tabs', 'first', 'new'),
-      put('tabs', 'second', 'new'),
-      put('forms', 'third', 'new'),
-    ])
-
-    expect(status).toBe(503)
-    expect(payloads('forms')).toEqual({ third: 'old' })
-    expect(payloads('tabs')).toEqual({ first: 'old', second: 'of the other device' })
-  })
 })
 
 describe('a client that hangs up', () => {

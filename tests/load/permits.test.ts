@@ -114,18 +114,7 @@ describe('PermitPool', () => {
     expect(pool.tryAcquire(node, 'c')).toBe(true)
   })
 
-  it('limits the wait to the time that the request has left', async () => {
-    jest.useFakeTimers()
-    const pool = createPool(1)
-    pool.tryAcquire(node, 'a')
-    const failure = pool.acquire(node, 'b', null, 1000).catch((error: unknown) => error)
-
-    jest.advanceTimersByTime(1000)
-
-    expect(await failure).toMatchObject({ failure: 'overload', applied: 'no' })
-  })
-
-  it.each<[string, unknown, UpstreamFailureOf]>([
+  it.each<[string, unknown, UpstreamError['failure']]>([
     ['client has hung up', undefined, 'abandoned'],
     ['time is over', new UpstreamError('timeout', '', { applied: 'no' }), 'timeout'],
   ])('lets nobody wait whose %s', async (_, reason, failure) => {
@@ -142,8 +131,6 @@ describe('PermitPool', () => {
     expect(pool.tryAcquire(node, 'b')).toBe(true)
   })
 })
-
-type UpstreamFailureOf = UpstreamError['failure']
 
 /** How many permits a user gets at a host. */
 function takeAll(pool: PermitPool, host: string, user: string): number {

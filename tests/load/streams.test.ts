@@ -63,27 +63,6 @@ describe('AnswerStreams.send', () => {
     expect(endings).toEqual([{ bytes: 300_000, failure: null }])
   })
 
-  it('passes on the failure of a stream, and reports the bytes sent', async () => {
-    const world = createStreams()
-    const gone = new Error('gone')
-    let pulls = 0
-    const broken = new ReadableStream<Uint8Array>(
-      {
-        pull(controller) {
-          if ((pulls += 1) > 1) throw gone
-          controller.enqueue(new Uint8Array(5000))
-        },
-      },
-      { highWaterMark: 0 },
-    )
-
-    const { reader, endings } = send(world, sourceOf(broken))
-    await reader.read()
-
-    await expect(reader.read()).rejects.toThrow('gone')
-    expect(endings).toEqual([{ bytes: 5000, failure: gone }])
-  })
-
   it('cuts a reader that reads nothing for a minute', async () => {
     const world = createStreams()
     const { stream, isCancelled } = endless()

@@ -30,18 +30,6 @@ describe('recordCountOf and nextOffsetOf', () => {
 describe('collectNotices', () => {
   const nothing = (): Notices => ({ backoffSeconds: null, alert: null, quotaRemaining: null })
 
-  it('keeps the longest pause, the last alert and the last quota', () => {
-    const notices = nothing()
-
-    collectNotices(
-      notices,
-      new Headers({ 'X-Weave-Backoff': '30', 'X-Backoff': '12', 'X-Weave-Alert': 'soon' }),
-    )
-    collectNotices(notices, new Headers({ 'X-Backoff': '10.2', 'X-Weave-Quota-Remaining': '123.90' }))
-
-    expect(notices).toEqual({ backoffSeconds: 30, alert: 'soon', quotaRemaining: '123.90' })
-  })
-
   it.each(['soon', '-1', 'NaN', 'Infinity', '1e3', '', '1, 2'])(
     'drops "%s", and an endless alert',
     (junk) => {

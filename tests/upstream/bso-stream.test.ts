@@ -237,15 +237,6 @@ describe('BsoRewriter', () => {
     expect(listed).toBeGreaterThan(100)
   })
 
-  it('counts records, over several lists that it makes one of', () => {
-    const rewriter = new BsoRewriter()
-    const pieces = [rewriter.push(document), rewriter.end(), rewriter.push(document), rewriter.end()]
-
-    expect(JSON.parse(`[${Buffer.concat(pieces)}]`)).toEqual(reference([...lines, ...lines]))
-    expect(rewriter.recordCount).toBe(2 * lines.length)
-    expect(rewriter.keptCount).toBe(2 * lines.length)
-  })
-
   const second = '{"id":"b","last_modified":10,"payload":"","sortindex":-5}'
   it.each([
     ['nothing of an empty list', '', ''],
@@ -281,25 +272,6 @@ describe('BsoRewriter', () => {
     }
 
     expect(push).toThrow('a line is longer than 16 MiB')
-  })
-
-  it('keeps only what is wanted, and still counts the rest', () => {
-    const rewriter = new BsoRewriter({ keep: (id) => id === 'b' || id === 'g' })
-
-    const text = rewrite(document, 50, rewriter)
-
-    expect(JSON.parse(`[${text}]`).map(({ id }: { id: string }) => id)).toEqual(['b', 'g'])
-    expect(rewriter.recordCount).toBe(lines.length)
-    expect(rewriter.keptCount).toBe(2)
-  })
-
-  it('leaves out so many at the beginning', () => {
-    const rewriter = new BsoRewriter({ skip: 9 })
-
-    const text = rewrite(document, 50, rewriter)
-
-    expect(JSON.parse(`[${text}]`).map(({ id }: { id: string }) => id)).toEqual(['{i}', 'j'])
-    expect(rewriter.keptCount).toBe(2)
   })
 
   it('does not write into what it has handed out', () => {

@@ -6,15 +6,6 @@ import { readBso, readUploadResult, toExposedText, writeBsos } from '../../src/u
 const expose = (text: string) => toExposedText(text, JSON.parse(text))
 
 describe('toExposedText', () => {
-  it('changes the timestamp, and leaves all other text alone', () => {
-    expect(expose('{"id":"a","modified":1234567890.12,"payload":"{\\"x\\":1}","sortindex":-5}')).toBe(
-      '{"id":"a","last_modified":1234567890120,"payload":"{\\"x\\":1}","sortindex":-5}',
-    )
-    expect(expose('{"payload":"x","id":"a","modified":1.00}')).toBe(
-      '{"payload":"x","id":"a","last_modified":1000}',
-    )
-  })
-
   it.each([
     '{"id":"a","modified":0.01,"payload":""}',
     '{"id":"a","modified":12,"payload":""}',

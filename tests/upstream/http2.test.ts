@@ -287,17 +287,6 @@ describe('connections that end with GOAWAY', () => {
     expect(storage.requests.length - before).toBe(writes[200]!)
   })
 
-  it('lose no write of a client, because the bridge checks whether it was applied', async () => {
-    const { bridge, node, put } = await startBridge(startNginx, { requestsOfConnection: 20 })
-
-    const answers = await Promise.all(times(60, (turn) => put(`id${turn}`)))
-    const list = await bridge.ask('/collections/tabs/records')
-
-    expect(tally(answers.map(({ status }) => String(status)))).toEqual({ 200: 60 })
-    expect(list.body.data).toHaveLength(60)
-    expect(node.requests.length).toBeGreaterThan(120)
-  })
-
   it('survive a reload of nginx with another certificate', async () => {
     const both = certificates.caPem + others.caPem
     const { front, outcomeOf, upstream } = await start(startNginx, {}, both)
@@ -447,13 +436,8 @@ async function startHttp2Only() {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   onCleanUp(() => void server.close())
   const { port } = server.address() as AddressInfo
-  const clock = { aheadMs: 0 }
-  const { send } = makeSend(`https://127.0.0.1:${port}`, {
-    ca: readFileSync(certificates.caPath, 'utf8'),
-    now: () => performance.now() + clock.aheadMs,
-  })
+  const { send } = makeSend(`https://127.0.0.1:${port}`, { ca: certificates.caPem })
   return {
-    clock,
     endedHandshakes: () => count.connections - count.sessions,
     read: () => send({ maxBytes: 1_000_000 }),
     async list() {
@@ -476,17 +460,6 @@ describe('a server that speaks HTTP/2 only', () => {
       expect(endedHandshakes()).toBe(1)
     },
   )
-
-  it('is offered lists over HTTP/1.1 again after ten minutes, because a broken handshake may have had another reason', async () => {
-    const { list, endedHandshakes, clock } = await startHttp2Only()
-    await list()
-
-    clock.aheadMs = 600_000
-    const lengths = [await list(), await list()]
-
-    expect(lengths).toEqual([600_000, 600_000])
-    expect(endedHandshakes()).toBe(2)
-  })
 })
 
 describe('a stream that is reset', () => {
@@ -517,26 +490,6 @@ describe('a stream that is reset', () => {
 
     expect(outcome).toBe('connection-lost')
     expect(storage.requests.map((request) => request.method)).toEqual(['GET', 'POST'])
-  })
-
-  it('with REFUSED_STREAM is no conflict with our own write', async () => {
-    const { bridge, node, put } = await startBridge(startHaproxy)
-    await put('first')
-    let isBroken = false
-    node.plan(({ method }) => {
-      if (method !== 'POST' || isBroken) return null
-      isBroken = true
-      return { kind: 'reset-after' }
-    })
-
-    const created = await put('new')
-
-    expect(created.status).toBe(200)
-    expect(isBroken).toBe(true)
-    expect(
-      node.requests.filter(({ method, path }) => method === 'POST' && path.endsWith('/tabs')),
-    ).toHaveLength(2)
-    expect((await bridge.ask('/collections/tabs/records')).body.data).toHaveLength(2)
   })
 
   it('with REFUSED_STREAM is no conflict with our own deletion, which the runtime sends again', async () => {

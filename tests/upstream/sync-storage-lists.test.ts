@@ -62,17 +62,6 @@ describe('list', () => {
     })
   })
 
-  it('stops reading when its reader leaves', async () => {
-    const { storage, sandbox, user, proxy } = await openRig()
-    sandbox.seed(user, 'history', 3000)
-    proxy.plan(({ index }) => (index === 0 ? { kind: 'hang-mid-body', afterBytes: 300_000 } : null))
-    const page = await listPage(storage, {}, 'history')
-
-    ;(page.document as ByteSource).cancel()
-
-    expect(await recordsOf(await listPage(storage, { limit: 3 }, 'history'))).toHaveLength(3)
-  })
-
   it('understands a storage that lists JSON arrays only', async () => {
     const { storage, has, proxy } = await openRig()
     const at = has(numbered(3))

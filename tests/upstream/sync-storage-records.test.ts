@@ -93,26 +93,6 @@ describe('collectionTimestamps, count and limits', () => {
 })
 
 describe('snapshot', () => {
-  it('is the named records, with any ids, and the timestamp of the collection', async () => {
-    const { storage, has } = await openRig()
-    has([
-      { id: 'a', payload: '1' },
-      { id: 'b,c', payload: '2' },
-      { id: '{d}', payload: '3' },
-      { id: 'e', payload: '4' },
-    ])
-    const at = has([{ id: 'e', payload: '5' }])
-
-    const snapshot = await storage.snapshot('tabs', ['a', 'b,c', '{d}', 'unknown', 'un,known'])
-
-    expect(snapshot.timestamp).toBe(at)
-    expect([...snapshot.records].map(([id, { payload }]) => [id, payload]).toSorted()).toEqual([
-      ['a', '1'],
-      ['b,c', '2'],
-      ['{d}', '3'],
-    ])
-  })
-
   it('never sends an empty list of ids', async () => {
     const { storage, has, proxy } = await openRig()
     const at = has([{ id: 'b,c', payload: '2' }])

@@ -176,15 +176,6 @@ describe('stage and commitStaged', () => {
     expect(proxy.requests.at(-1)!.query.get('commit')).toBe('true')
   })
 
-  it('write at once where the storage does not stage', async () => {
-    const { storage, before, stored } = await start({ batching: false })
-
-    const outcome = await storage.stage('tabs', [{ id: 'a', payload: 'new' }], before, null)
-
-    expect(timestampOf(outcome)).toBeGreaterThan(before)
-    expect(stored()).toMatchObject({ a: 'new' })
-  })
-
   it('do nothing if the collection has changed', async () => {
     const { storage, sandbox, user, before, later, stored } = await start()
     const batch = batchOf(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, null))
@@ -199,14 +190,6 @@ describe('stage and commitStaged', () => {
     })
     expect(await storage.commitStaged('tabs', batch, before)).toEqual({ outcome: 'moved' })
     expect(stored()).toMatchObject({ a: 'old' })
-  })
-
-  it('say which records were not staged', async () => {
-    const { storage, before } = await start({ limits: { max_record_payload_bytes: 100 } })
-
-    const outcome = await storage.stage('tabs', [{ id: 'a', payload: 'x'.repeat(200) }], before, null)
-
-    expect(outcome).toMatchObject({ outcome: 'staged', rejected: new Map([['a', 'too-large']]) })
   })
 
   it('are rejected, with nothing done, for a batch that the storage does not know', async () => {
@@ -301,16 +284,6 @@ describe('rejected credentials of a write', () => {
     ['remove', (storage, since) => storage.remove('tabs', ['a'], since)],
   ]
 
-  it.each(writes)('are renewed once, and the call repeated at the same storage: %s', async (_, write) => {
-    const { storage, before, proxy, renewals } = await start()
-    proxy.plan(({ index }) => (index === 0 ? { kind: 'status', status: 401, body: '0' } : null))
-
-    expect(await write(storage, before)).toMatchObject({ outcome: expect.stringMatching(/committed|staged/) })
-
-    expect(renewals).toHaveLength(1)
-    expect(proxy.requests).toHaveLength(2)
-  })
-
   it.each(writes)('certainly have no effect if no new ones can be fetched: %s', async (_, write) => {
     const { open, before, proxy } = await start()
     const storage = await open({
@@ -344,21 +317,4 @@ describe('rejected credentials of a write', () => {
 
     expect(proxy.requests.filter(({ method }) => method === 'POST')).toEqual([])
   })
-})
-
-describe('rewrittenSince', () => {
-  it.each(['postgres', 'mysql'] as const)(
-    'names expired records that somebody has written to: %s',
-    async (mode) => {
-      const { storage, sandbox, user, before, later } = await start({ mode })
-      const gone = ['a', 'b', 'c,d'].map((id) => ({ id, ttlSeconds: 0 }))
-      const at = timestampOf(await storage.write('tabs', gone, before))
-      later()
-      sandbox.write(user, 'tabs', [{ id: 'b', payload: 'theirs' }])
-
-      const rewritten = await storage.rewrittenSince('tabs', ['a', 'b', 'c,d', 'unknown'], at)
-
-      expect(rewritten).toEqual(['b'])
-    },
-  )
 })
