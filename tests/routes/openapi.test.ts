@@ -31,13 +31,6 @@ describe('GET /__api__', () => {
     )
   })
 
-  it('has a HEAD wherever it has a GET', () => {
-    const gets = Object.entries(document.paths).filter(([, methods]) => methods.get)
-
-    expect(gets.filter(([, methods]) => !methods.head).map(([path]) => path)).toEqual([])
-    expect(gets).toHaveLength(13)
-  })
-
   it('lets everything in a bucket be asked with either kind of credentials', () => {
     const inBuckets = operationsOf(document).filter(({ path }) => /^\/(buckets|batch)/.test(path))
 

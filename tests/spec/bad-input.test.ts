@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
-import { RandomTexts } from '../protocol/random.ts'
 import { expectError } from './expectations.ts'
 import { rawRequest, sendRaw, type RawAnswer } from './raw-http.ts'
 import { headerLines, openWorld, parsed } from './world.ts'
@@ -239,26 +238,6 @@ describe('bad input: dot segments and ids', () => {
     expectError(parsed(await send('GET', `/v1//buckets/${bridge.user.clientState}`)), 404, 111)
     expectError(parsed(await send('GET', `${bucket}//collections`)), 404, 111)
     expectError(parsed(await send('GET', `${bucket}/collections//history`)), 404, 111)
-  })
-
-  it('never asks the storage for anything but what was named, whatever the id', async () => {
-    const pieces = [
-      '.', '..', '%2e', '%252e', '/', '%2f', '\\', '%5c', ';', '?', '%3f', '#', '%23', '%00', '%0d%0a',
-      '%ef%bc%8e', 'r', ' ', '%20',
-    ] // prettier-ignore
-    const texts = new RandomTexts(pieces, 42)
-
-    for (let turn = 0; turn < 300; turn++) {
-      const id = texts.next(4)
-      if (id === 'r') continue
-      await send('DELETE', `${bucket}/collections/history/records/${id}`)
-    }
-
-    expect(bridge.sandbox.records(bridge.user, 'history').map(({ id }) => id)).toEqual(['r'])
-    for (const { method, target } of bridge.sandbox.requests.storage.entries) {
-      expect(method).toBe('GET')
-      expect(target).toMatch(/^\/1\.5\/\d+\/storage\/history(?:\/[\w%.~-]+)?(?:\?[\w=&,%.~-]*)?$/)
-    }
   })
 })
 

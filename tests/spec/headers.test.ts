@@ -263,10 +263,9 @@ describe('section 7: Alert', () => {
   }
 
   it('wraps the plain words of the storage', async () => {
-    expect(await alertOf('Storage moves "soon"')).toEqual({
-      code: 'soft-eol',
-      message: 'Storage moves "soon"',
-    })
+    const message = 'no "hard-eol" yet'
+
+    expect(await alertOf(message)).toEqual({ code: 'soft-eol', message })
   })
 
   it('relays a JSON alert with the members that are known', async () => {
