@@ -280,7 +280,10 @@ describe('section 8: a storage that answers 401', () => {
     storage.plan(() => ({ kind: 'status', status: 401, body: '0' }))
     const before = storage.requests.length
 
-    expectError(await list(user, headers), 401, 105)
+    const answer = await list(user, headers)
+
+    expectError(answer, 401, 105)
+    expect(answer.headers.get('www-authenticate')).toBe('BrowserID, Bearer')
     expect(exchanges()).toHaveLength(2)
     expect(storage.requests.length - before).toBe(2)
   })
