@@ -343,18 +343,23 @@ describe('section 3: what the storage says and does', () => {
     expect(isCut(answer)).toBe(true)
   })
 
-  it('cuts it when the collection changes between two pages of the storage', async () => {
-    bridge.sandbox.switches.listCap = 20
-    const user = await large('cut-change')
-    storage.plan(({ query }) => {
-      if (query.has('offset')) bridge.sandbox.write(user, 'history', [{ id: 'new', payload: 'x' }])
-      return null
-    })
+  it.each(['fails', 'comes after a change'])(
+    'cuts it when the second page of the storage %s',
+    async (how) => {
+      bridge.sandbox.switches.listCap = 20
+      const user = await large(`cut-${how}`)
+      storage.plan(({ query }) => {
+        if (!query.has('offset')) return null
+        if (how === 'fails') return { kind: 'reset-before' }
+        bridge.sandbox.write(user, 'history', [{ id: 'new', payload: 'x' }])
+        return null
+      })
 
-    const answer = await rawList(user)
+      const answer = await rawList(user)
 
-    expect(isCut(answer)).toBe(true)
-  })
+      expect(isCut(answer)).toBe(true)
+    },
+  )
 
   it('answers 503 when the storage fails before the first byte', async () => {
     storage.plan(({ path }) => (path.includes('/storage/') ? { kind: 'truncate', afterBytes: 0 } : null))
