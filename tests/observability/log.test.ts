@@ -84,15 +84,6 @@ describe('createLog', () => {
     },
   )
 
-  it.each(['json', 'text'] as const)('leaves fields of %s out that are undefined', (renderer) => {
-    const lines: string[] = []
-
-    logTo(lines, { renderer }).info('request', { status: 200, errno: undefined })
-
-    expect(lines[0]).toContain('status')
-    expect(lines[0]).not.toContain('errno')
-  })
-
   it('writes text for people, quoted where it could be misread', () => {
     const lines: string[] = []
 

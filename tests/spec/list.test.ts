@@ -53,13 +53,6 @@ describe('section 3: a list', () => {
     expect(headers.get('etag')).toBe('"0"')
     expect(headers.get('total-records')).toBe('0')
   })
-
-  it('is asked for in a named order, newest first by default', async () => {
-    await bridge.ask(records)
-
-    const { target } = bridge.sandbox.requests.storage.entries.at(-1)!
-    expect(new URLSearchParams(target.split('?')[1]).get('sort')).toBe('newest')
-  })
 })
 
 describe('section 3: filters', () => {
@@ -138,20 +131,6 @@ describe('section 3: filters', () => {
     const answer = await bridge.ask(`${records}?${query}`)
 
     expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
-  })
-
-  it('names the six orders when the order is wrong', async () => {
-    const { body } = await bridge.ask(`${records}?_sort=x`)
-
-    for (const name of ['newest', 'oldest', 'index', '-last_modified', 'last_modified', '-sortindex']) {
-      expect(body.message).toContain(name)
-    }
-  })
-
-  it('rejects two names of one parameter that disagree', async () => {
-    const answer = await bridge.ask(`${records}?_since=10&gt_last_modified=20`)
-
-    expectError(answer, 400, 109, '_since in querystring')
   })
 
   it('rejects endless queries', async () => {
