@@ -81,6 +81,7 @@ describe('section 6: the errno table, from the requests themselves', () => {
 
     expectError(await ask('/collections/history/records?_limit=0'), 401, 104)
     expectError(await ask('/collections/bad!name/records'), 400, 109, 'collection_id in path')
+    expectError(await ask('/v1/buckets/%01/collections'), 400, 109, 'bucket_id in path')
   })
 })
 

@@ -34,14 +34,6 @@ describe('section 1: resources', () => {
     expect(headers.get('content-length')).toBe('0')
   })
 
-  it('answers GET /__version__', async () => {
-    const { status, body } = await request(`${bridge.url}/v1/__version__`)
-
-    expect(status).toBe(200)
-    expect(Object.keys(body).sort()).toEqual(['commit', 'name', 'source', 'version'])
-    expect(body.name).toBe('sync-bridge')
-  })
-
   it('answers GET /__metrics__ with the text of Prometheus', async () => {
     const { status, headers, text } = await request(`${bridge.url}/v1/__metrics__`)
 
