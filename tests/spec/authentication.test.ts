@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { expectError, putOf } from './expectations.ts'
 import { openWorld, parsed } from './world.ts'
@@ -238,23 +237,6 @@ describe('section 8: the cache', () => {
 
     for (const answer of [...answers, ...together]) expectError(answer, 401, 105)
     expect(exchanges()).toHaveLength(1)
-  })
-
-  it('does not cache that the token server was down', async () => {
-    const token = await startFaultProxy({ target: bridge.sandbox.tokenServerUrl })
-    await using other = await startTestBridge({ tokenServerUrl: token.url })
-    const user = newcomer()
-    const ask = () =>
-      other.ask(records, { as: user, headers: { Authorization: `BrowserID ${user.assertion()}` } })
-    token.plan(() => ({ kind: 'status', status: 503 }))
-
-    const away = await ask()
-    token.plan(() => null)
-    const back = await ask()
-    await token.stop()
-
-    expectError(away, 503, 201)
-    expect([back.status, back.body.data[0].payload]).toEqual([200, user.name])
   })
 })
 

@@ -177,17 +177,6 @@ describe('section 3: pages', () => {
     expect(pages.at(-1)!.status).toBe(200)
   })
 
-  it('yields each record once, with ids asked for in several portions', async () => {
-    const user = bridge.sandbox.addUser('pages-of-ids')
-    bridge.sandbox.seed(user, 'history', 130)
-    const all = storedIds(user)
-
-    const pages = await follow(`${records}?_limit=50&in_ids=${all.join(',')}`, user)
-
-    expect(pages.map((page) => idsOf(page).length)).toEqual([50, 50, 30])
-    expect(pages.flatMap(idsOf).toSorted()).toEqual(all.toSorted())
-  })
-
   it('has no next page when the limit is just the size', async () => {
     const { headers, body } = await bridge.ask(`${records}?_limit=53`, { as: many })
 
