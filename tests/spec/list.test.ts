@@ -286,54 +286,31 @@ describe('section 3: what the storage says and does', () => {
     expect(headers.get('quota-remaining')).toBe(relayed)
   })
 
-  const large = async (name: string) => {
-    const user = bridge.sandbox.addUser(name)
-    const payload = 'x'.repeat(20_000)
-    const all = Array.from({ length: 60 }, (_, index) => ({ id: `r${index}`, payload }))
-    bridge.sandbox.write(user, 'history', all)
-    return user
-  }
-
-  const rawList = (as: SandboxUser) => send('GET', `/v1/buckets/${as.clientState}${records}`, { as })
-  const isCut = ({ text }: { text: string }) => !text.endsWith('0\r\n\r\n') && !text.includes(']}')
-
-  it('cuts the connection when the response of the storage ends too early, after the first byte', async () => {
-    const user = await large('cut')
-    storage.plan(({ path }) =>
-      path.includes('/storage/') ? { kind: 'truncate', afterBytes: 700_000 } : null,
-    )
-
-    const answer = await rawList(user)
-
-    expect(answer.status).toBe(200)
-    expect(answer.headers.get('transfer-encoding')).toBe('chunked')
-    expect(answer.body.length).toBeGreaterThan(0)
-    expect(isCut(answer)).toBe(true)
-  })
-
   it.each(['fails', 'comes after a change'])(
-    'cuts it when the second page of the storage %s',
+    'cuts the connection when the second page of the storage %s',
     async (how) => {
       bridge.sandbox.switches.listCap = 20
-      const user = await large(`cut-${how}`)
+      const as = bridge.sandbox.addUser(`cut-${how}`)
+      const payload = 'x'.repeat(20_000)
+      bridge.sandbox.write(
+        as,
+        'history',
+        Array.from({ length: 60 }, (_, index) => ({ id: `r${index}`, payload })),
+      )
       storage.plan(({ query }) => {
         if (!query.has('offset')) return null
         if (how === 'fails') return { kind: 'reset-before' }
-        bridge.sandbox.write(user, 'history', [{ id: 'new', payload: 'x' }])
+        bridge.sandbox.write(as, 'history', [{ id: 'new', payload: 'x' }])
         return null
       })
 
-      const answer = await rawList(user)
+      const { status, headers, text } = await send('GET', `/v1/buckets/${as.clientState}${records}`, { as })
 
-      expect(isCut(answer)).toBe(true)
+      expect([status, headers.get('transfer-encoding')]).toEqual([200, 'chunked'])
+      expect(text).not.toEndWith('0\r\n\r\n')
+      expect(text).not.toContain(']}')
     },
   )
-
-  it('answers 503 when the storage fails before the first byte', async () => {
-    storage.plan(({ path }) => (path.includes('/storage/') ? { kind: 'truncate', afterBytes: 0 } : null))
-
-    expectError(await bridge.ask(records), 503, 201)
-  })
 })
 
 describe('section 3: filters of Kinto on the fields of every record', () => {
