@@ -40,7 +40,7 @@ describe('readListOptions', () => {
     ] // prettier-ignore
     const chance = new Chance(11)
     let read = 0
-    for (let turn = 0; turn < 50_000; turn++) {
+    for (let turn = 0; turn < 20_000; turn++) {
       const query = `?${chance.text(pieces, 8)}`
       if (problemsOf(query).length > 0) continue
       const { newer, limit, ids, sort } = optionsOf(query)
@@ -52,7 +52,7 @@ describe('readListOptions', () => {
       for (const id of ids ?? []) expect(id).toMatch(/^(?!\.{1,2}$)[ -~]{1,64}$/)
       expect(new Set(ids).size).toBe(ids?.length ?? 0)
     }
-    expect(read).toBeGreaterThan(2000)
+    expect(read).toBeGreaterThan(1000)
   })
 })
 
