@@ -1,24 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 import { assert, integer, property } from 'fast-check'
-import {
-  fromEntityTag,
-  fromSyncSeconds,
-  timestamp,
-  toEntityTag,
-  toHttpDate,
-  toSyncSeconds,
-} from '../../src/domain/record.ts'
+import { fromSyncSeconds, timestamp, toSyncSeconds } from '../../src/domain/record.ts'
 
 describe('toSyncSeconds', () => {
-  it.each([
-    [1234567890120, '1234567890.12'],
-    [1234567890000, '1234567890.00'],
-    [1234567890050, '1234567890.05'],
-    [0, '0.00'],
-  ])('writes %d ms as %s', (milliseconds, text) => {
-    expect(toSyncSeconds(timestamp(milliseconds))).toBe(text)
-  })
-
   it('never writes a later moment, and none that is 10 ms earlier', () => {
     assert(
       property(integer({ min: 0, max: 2 ** 42 }), (milliseconds) => {
@@ -48,29 +32,4 @@ describe('fromSyncSeconds', () => {
       expect(fromSyncSeconds(text)).toBeNull()
     },
   )
-})
-
-describe('fromEntityTag', () => {
-  it.each(['"123"', '123', 'W/"123"'])('reads %s', (text) => {
-    expect(fromEntityTag(text)).toBe(timestamp(123))
-  })
-
-  it.each([
-    ...' * " "" "abc" "-1" "1.5" "1e3" W/123 w/"1"'.split(' '),
-    '" 1"',
-    '"1", "2"',
-    `"${'9'.repeat(400)}"`,
-  ])('reads nothing out of %s', (text) => {
-    expect(fromEntityTag(text)).toBeNull()
-  })
-
-  it('reads what toEntityTag writes', () => {
-    expect(fromEntityTag(toEntityTag(timestamp(1700000000120)))).toBe(timestamp(1700000000120))
-  })
-})
-
-describe('toHttpDate', () => {
-  it('drops what is less than a second', () => {
-    expect(toHttpDate(timestamp(1700000000990))).toBe('Tue, 14 Nov 2023 22:13:20 GMT')
-  })
 })

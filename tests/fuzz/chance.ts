@@ -28,6 +28,11 @@ export class Chance {
     return choices[this.below(choices.length)]!
   }
 
+  /** So many pieces, one after the other, at least one and at most `most`. */
+  text(pieces: readonly string[], most: number): string {
+    return Array.from({ length: 1 + this.below(most) }, () => this.of(pieces)).join('')
+  }
+
   /** From none to `most` of what is made one after the other. */
   some<T>(most: number, make: () => T): T[] {
     return Array.from({ length: this.below(most + 1) }, make)

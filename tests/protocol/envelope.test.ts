@@ -44,12 +44,6 @@ describe('the notices of an answer', () => {
     expect(alertOf({ notices }, {}, 410)).toEqual({ code: 'hard-eol' })
   })
 
-  it('ignore severity in plain text', () => {
-    const notices = [{ ...quiet, alert: 'no "hard-eol" yet' }]
-
-    expect(alertOf({ ...advised, notices })).toMatchObject({ code: 'soft-eol' })
-  })
-
   it('have alerts of short printable ASCII, whatever they say', () => {
     const json = '{"code":"soft-eol","message":"\\u2028\\n"}'
     for (const text of ['\u00e9\u{1f600}', 'a\r\nb', '\u0000', 'x'.repeat(4000), json]) {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
 import { readJson } from '../../src/protocol/check.ts'
-import { RandomTexts } from './random.ts'
+import { Chance } from '../fuzz/chance.ts'
 
 const bytes = (text: string) => new TextEncoder().encode(text)
 const read = (text: string) => readJson(bytes(text))
@@ -21,10 +21,10 @@ describe('readJson', () => {
     const pieces = [
       '{', '}', '[', ']', ',', ':', '"', '\\', '\\"', '\\\\', '"a"', '"b":', '1', 'null', ' ', '\\u0061',
     ] // prettier-ignore
-    const texts = new RandomTexts(pieces, 7)
+    const chance = new Chance(7)
     let accepted = 0
     for (let turn = 0; turn < 30_000; turn++) {
-      const text = texts.next(7)
+      const text = chance.text(pieces, 7)
       if (refusal(text) !== undefined) continue
       accepted++
       expect(read(text)).toEqual(JSON.parse(text))

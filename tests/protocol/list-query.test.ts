@@ -4,7 +4,7 @@ import type { ListOptions } from '../../src/domain/record-storage.ts'
 import { timestamp } from '../../src/domain/record.ts'
 import { readQuery } from '../../src/protocol/find.ts'
 import { readListOptions, readPageToken, writePageToken, listRecords } from '../../src/protocol/lists.ts'
-import { RandomTexts } from './random.ts'
+import { Chance } from '../fuzz/chance.ts'
 
 const params = { bucket_id: 'b', collection_id: 'c' }
 
@@ -38,10 +38,10 @@ describe('readListOptions', () => {
       '_since', '_limit', 'in_ids', '_sort', '_token', 'exclude_id', '=', '&', '%22', '1', '0', '-', 'a',
       ',', '%', '%00', '%2C', '..', '+', 'null', '"', '\u0001', '[]',
     ] // prettier-ignore
-    const texts = new RandomTexts(pieces, 11)
+    const chance = new Chance(11)
     let read = 0
-    for (let turn = 0; turn < 50_000; turn++) {
-      const query = `?${texts.next(8)}`
+    for (let turn = 0; turn < 20_000; turn++) {
+      const query = `?${chance.text(pieces, 8)}`
       if (problemsOf(query).length > 0) continue
       const { newer, limit, ids, sort } = optionsOf(query)
       read++
@@ -52,7 +52,7 @@ describe('readListOptions', () => {
       for (const id of ids ?? []) expect(id).toMatch(/^(?!\.{1,2}$)[ -~]{1,64}$/)
       expect(new Set(ids).size).toBe(ids?.length ?? 0)
     }
-    expect(read).toBeGreaterThan(2000)
+    expect(read).toBeGreaterThan(1000)
   })
 })
 
@@ -81,7 +81,7 @@ describe('page token', () => {
   })
 
   it('is null or a sound position for any text', () => {
-    const random = new RandomTexts([], 3)
+    const random = new Chance(3)
     const real = writePageToken({ offset: '1449160540120:1', firstTimestamp: timestamp(1_700_000_000_000) })
     for (let turn = 0; turn < 20_000; turn++) {
       const at = random.below(real.length)

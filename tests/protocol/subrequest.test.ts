@@ -2,7 +2,6 @@ import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
 import { readBatch, type MergedRequest } from '../../src/protocol/subrequest.ts'
 import type { Settings } from '../../src/settings/settings.ts'
-import { RandomTexts } from './random.ts'
 
 const settings = { httpApiVersion: '1.5', batchMaxRequests: 3, maxRequestBytes: 100_000 } as Settings
 const merge = (body: unknown, envelope: Record<string, string> = {}): MergedRequest[] =>
@@ -62,22 +61,5 @@ describe('readBatch', () => {
 
     expect(problemsOf({ defaults, requests: [{}, {}, {}] })).toEqual([])
     expect(problemsOf({ defaults, requests: [{}, {}, {}, {}] }, 4)).toEqual(['defaults.body'])
-  })
-
-  it('never fails on a path except with a rejection', () => {
-    const pieces = [
-      '/', 'batch', '%62', '\t', '\n', '[', ']', ':', '@', '\\', '..', '?', '%', ' ', '\u0000', '\ud800',
-      '.',
-    ] // prettier-ignore
-    const texts = new RandomTexts(pieces, 5)
-    for (let turn = 0; turn < 20_000; turn++) {
-      const path = `/${texts.next(6)}`
-      try {
-        readBatch({ requests: [{ path }] }, {}, settings)
-      } catch (error) {
-        if (!(error instanceof ServiceError))
-          throw new Error(`Cannot read ${JSON.stringify(path)}`, { cause: error })
-      }
-    }
   })
 })

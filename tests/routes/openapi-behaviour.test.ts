@@ -147,33 +147,4 @@ describe('the API document', () => {
     expect(inQuery.map(({ name }) => name)).toEqual(Object.keys(ListQuery.properties))
     expect(new Set(statuses)).toEqual(new Set([200]))
   })
-
-  it('names parameters by the names under which the service rejects them', async () => {
-    const bad: Record<string, string> = { _limit: '0' }
-    for (const name of ['in_ids', 'in_id', 'id', 'exclude_id', 'not_id']) bad[name] = 'é'
-    const problems: string[] = []
-
-    for (const { path, method, operation } of operationsOf(document)) {
-      for (const { in: place, name } of path.startsWith('/buckets') ? operation.parameters! : []) {
-        if (name === 'Prefer' || name === 'X-Client-State' || method === 'HEAD') continue
-        const answer =
-          place === 'query'
-            ? await world.well.ask(
-                `/collections/bookmarks/records?${name}=${encodeURIComponent(bad[name] ?? '!')}`,
-              )
-            : await askWell(
-                { path, method },
-                world,
-                { headers: place === 'header' ? { [name]: '!' } : {} },
-                { [name]: '%01' },
-              )
-        const named = answer.body?.details?.[0]?.name
-        const gate = operation.operationId.match(/^(put|delete)/) && name === 'collection_id'
-        if (answer.status !== (gate ? 405 : 400) || (!gate && named !== name))
-          problems.push(`${operation.operationId} ${name}: ${answer.status} ${named}`)
-      }
-    }
-
-    expect(problems).toEqual([])
-  })
 })

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'bun:test'
 import { createIdentity } from '../../src/domain/credentials.ts'
-import { ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { createServices } from '../../src/service/services.ts'
 
 const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'ab'.repeat(16) })
@@ -19,13 +18,6 @@ function servicesWith(failure: Error) {
 }
 
 describe('identify', () => {
-  it.each([new ServiceError(401, 105, 'Refused'), new UpstreamError('timeout', 'Too late')])(
-    'knows no user after %p of the token server',
-    async (failure) => {
-      expect(await servicesWith(failure).identify(identity, 'r')).toBeNull()
-    },
-  )
-
   it('rejects with a defect of ours, which is no refusal', async () => {
     const defect = new TypeError('A defect')
 

@@ -4,8 +4,6 @@ import { join } from 'node:path'
 
 import { Glob } from 'bun'
 import { manualPages } from '../../.ci/manual-page.ts'
-import { run } from '../../src/cli/run.ts'
-import { fakeHost } from '../cli/fake-host.ts'
 import { startTestBridge } from '../support/bridge.ts'
 
 const root = join(import.meta.dir, '../..')
@@ -14,14 +12,6 @@ const bridge = await startTestBridge()
 afterAll(() => bridge.stop())
 
 describe('the version in package.json', () => {
-  it('is the one of the command line', async () => {
-    const host = fakeHost()
-
-    await run(['--version'], host)
-
-    expect(host.out).toStartWith(`sync-bridge ${version} (commit `)
-  })
-
   it('is the one of the root view, the version, the API document and the metrics', async () => {
     const [rootView, build, document, metrics] = await Promise.all(
       ['/v1/', '/v1/__version__', '/v1/__api__', '/v1/__metrics__'].map((path) =>

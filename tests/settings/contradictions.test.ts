@@ -36,8 +36,6 @@ explorer_enabled = true
   f:5: service.explorer_enabled: browsers only decrypt on pages from https or localhost: set service.http_scheme = https, or remove it
 upstream_timeout_seconds = 40
   f:3: service.upstream_timeout_seconds: requests time out after 30 s, before upstream calls do after 40 s: make service.request_timeout_seconds the larger one
-request_timeout_seconds = 15
-  f:3: service.request_timeout_seconds: requests time out after 15 s, before upstream calls do after 20 s: make service.request_timeout_seconds the larger one
 shutdown_grace_seconds = 10
   f:3: service.shutdown_grace_seconds: requests may take 30 s, but are cut 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one
 workers = 2
@@ -67,15 +65,10 @@ cache_backend = memory
 cache_url = redis://redis.example.org
   f:4: service.cache_url: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis
 cache_backend = memory
-cache_prefix = other:
-  f:4: service.cache_prefix: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis
-cache_backend = memory
 cache_hmac_secret_previous = 4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b4b
   f:4: service.cache_hmac_secret_previous: has no effect without service.cache_backend = redis: remove it, or set service.cache_backend = redis
 eos_message = The service moves.
   f:3: service.eos_message: has no effect without service.eos: remove it, or set service.eos
-eos_url = https://example.org/end
-  f:3: service.eos_url: has no effect without service.eos: remove it, or set service.eos
 statsd_prefix = bridge
   f:3: service.statsd_prefix: has no effect without service.statsd_url: remove it, or set service.statsd_url
 metrics_enabled = false
@@ -129,7 +122,6 @@ describe('findContradictions', () => {
     [[...secure, 'host = 0.0.0.0', 'explorer_enabled = true', 'metrics_listen = 127.0.0.1:9100']],
     [['explorer_enabled = true', 'host = ::1']],
     [['http_scheme = http', 'http_host = localhost:8000', 'explorer_enabled = true']],
-    [['workers = 2', 'worker_timeout_seconds = 5']],
     // What "sync-bridge init" writes as an example is the default.
     [['worker_timeout_seconds = 10', 'statsd_prefix = sync-bridge']],
     [['eos = 2027-01-02', 'eos_message = The service moves.']],

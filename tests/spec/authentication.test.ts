@@ -1,6 +1,5 @@
 import { beforeEach, describe, expect, it } from 'bun:test'
 import { request, startTestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { expectError, putOf } from './expectations.ts'
 import { openWorld, parsed } from './world.ts'
@@ -110,12 +109,10 @@ describe('section 8: what clients send', () => {
     ['no Authorization', []],
     ['an empty one', ['Authorization:']],
     ['a scheme only', ['Authorization: BrowserID']],
-    ['a scheme and a blank', ['Authorization: BrowserID ']],
     ['an unknown scheme', ['Authorization: Hawk id="x"']],
     ['two headers', ['Authorization: BrowserID a', 'Authorization: BrowserID b']],
     ['a comma', ['Authorization: BrowserID a,b']],
     ['an inner blank', ['Authorization: BrowserID a b']],
-    ['a tab', ['Authorization: BrowserID a\tb']],
     ['a byte above ASCII', ['Authorization: BrowserID a\u00e9b']],
     ['9 000 characters', [`Authorization: BrowserID ${'a'.repeat(9000)}`]],
     ['two client states', ['Authorization: BrowserID a', 'X-Client-State: a', 'X-Client-State: b']],
@@ -241,23 +238,6 @@ describe('section 8: the cache', () => {
     for (const answer of [...answers, ...together]) expectError(answer, 401, 105)
     expect(exchanges()).toHaveLength(1)
   })
-
-  it('does not cache that the token server was down', async () => {
-    const token = await startFaultProxy({ target: bridge.sandbox.tokenServerUrl })
-    await using other = await startTestBridge({ tokenServerUrl: token.url })
-    const user = newcomer()
-    const ask = () =>
-      other.ask(records, { as: user, headers: { Authorization: `BrowserID ${user.assertion()}` } })
-    token.plan(() => ({ kind: 'status', status: 503 }))
-
-    const away = await ask()
-    token.plan(() => null)
-    const back = await ask()
-    await token.stop()
-
-    expectError(away, 503, 201)
-    expect([back.status, back.body.data[0].payload]).toEqual([200, user.name])
-  })
 })
 
 describe('section 8: a storage that answers 401', () => {
@@ -280,7 +260,10 @@ describe('section 8: a storage that answers 401', () => {
     storage.plan(() => ({ kind: 'status', status: 401, body: '0' }))
     const before = storage.requests.length
 
-    expectError(await list(user, headers), 401, 105)
+    const answer = await list(user, headers)
+
+    expectError(answer, 401, 105)
+    expect(answer.headers.get('www-authenticate')).toBe('BrowserID, Bearer')
     expect(exchanges()).toHaveLength(2)
     expect(storage.requests.length - before).toBe(2)
   })

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
-import { request, startTestBridge, type Answer, type TestBridge } from '../support/bridge.ts'
+import { request, startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
 import { expectCommonHeaders, expectError, putOf, type Place } from './expectations.ts'
 import { batchOf, openWorld } from './world.ts'
@@ -42,34 +42,15 @@ const get = () => bridge.ask(records)
 const write = () => bridge.ask(`${records}/new-${made++}`, putOf({ payload: 'x' }))
 
 describe('section 6: the errno table, from the requests themselves', () => {
-  type Kind = [status: number, errno: number, place: Place | null, ask: () => Promise<Answer>]
-  /** A body that its header says to be no plain JSON. */
-  const typed = (header: 'Content-Type' | 'Content-Encoding', ...values: string[]) =>
-    values.map((value): Kind => {
-      const ask = () => bridge.ask(`${records}/x`, putOf({}, { [header]: value }))
-      return [415, 107, `${header} in header`, ask]
-    })
-  const kinds: Kind[] = [
-    [400, 109, 'data.payload in body', () => bridge.ask(`${records}/x`, putOf({ payload: 1 }))],
-    [400, 109, '_limit in querystring', () => bridge.ask(`${records}?_limit=0`)],
-    [400, 109, 'record_id in path', () => bridge.ask(`${records}/%00`)],
-    [400, 107, 'If-Match in header', () => bridge.ask(records, { headers: { 'If-Match': 'x' } })],
-    [401, 105, null, () => bridge.ask(records, { headers: { Authorization: 'Bearer wrong' } })],
-    [404, 110, null, () => bridge.ask(`${records}/unknown`)],
-    [404, 110, null, () => bridge.ask('/collections/unused/records/unknown')],
-    [404, 111, null, () => request(`${bridge.url}/v1/unknown`)],
-    [404, 116, null, () => request(`${bridge.url}/v9/`)],
-    [405, 115, null, () => bridge.ask(records, { method: 'DELETE' })],
-    [405, 115, null, () => bridge.ask('/collections/tabs/records/x', { method: 'DELETE' })],
-    [412, 114, null, () => bridge.ask(`${records}/missing`, putOf({}, { 'If-Match': '*' }))],
-    [413, 113, null, () => bridge.ask(`${records}/x`, putOf({ payload: 'x'.repeat(10_001) }))],
-    ...typed('Content-Type', 'text/plain', 'application/x-www-form-urlencoded'),
-    ...typed('Content-Type', 'application/json; charset=utf-16', 'application/merge-patch+json'),
-    ...typed('Content-Encoding', 'gzip', 'br', 'zstd', 'deflate'),
-  ]
+  it.each([
+    ['Content-Type', 'text/plain'],
+    ['Content-Type', 'application/json; charset=utf-16'],
+    ['Content-Type', 'application/merge-patch+json'],
+    ['Content-Encoding', 'gzip'],
+  ] as const)('415 errno 107: %s %s', async (header, value) => {
+    const answer = await bridge.ask(`${records}/x`, putOf({}, { [header]: value }))
 
-  it.each(kinds)('%i errno %i: %p', async (status, errno, place, ask) => {
-    expectError(await ask(), status, errno, ...(place === null ? [] : [place]))
+    expectError(answer, 415, 107, `${header} in header`)
   })
 
   it('lists all problems of path, query and headers together, alone and in a batch', async () => {
@@ -100,30 +81,7 @@ describe('section 6: the errno table, from the requests themselves', () => {
 
     expectError(await ask('/collections/history/records?_limit=0'), 401, 104)
     expectError(await ask('/collections/bad!name/records'), 400, 109, 'collection_id in path')
-  })
-
-  it('401 errno 104: credentials missing or unusable', async () => {
-    const bucket = `/v1/buckets/${bridge.user.clientState}`
-    const values = ['', 'Basic x', 'Bearer', 'Bearer ', 'BrowserID a b', 'Digest x', 'Bearer \u00e9']
-
-    expectError(await bridge.ask(bucket, { as: null }), 401, 104)
-    for (const Authorization of values) {
-      expectError(await bridge.ask(bucket, { as: null, headers: { Authorization } }), 401, 104)
-    }
-  })
-
-  it('401 lists the schemes, whichever server rejected the credentials', async () => {
-    const missing = await request(`${bridge.url}/v1/buckets/${bridge.user.clientState}`)
-    const refused = await bridge.ask(records, { headers: { Authorization: 'Bearer wrong-too' } })
-    storage.plan(() => answering(401))
-    const lockedOut = await get()
-
-    for (const answer of [missing, refused, lockedOut]) {
-      expect(answer.status).toBe(401)
-      expect(answer.headers.get('www-authenticate')).toBe('BrowserID, Bearer')
-      expect(answer.headers.get('retry-after')).toBeNull()
-    }
-    expectError(lockedOut, 401, 105)
+    expectError(await ask('/v1/buckets/%01/collections'), 400, 109, 'bucket_id in path')
   })
 })
 
@@ -142,10 +100,6 @@ describe('section 6: the errno table, from the storage', () => {
     [409, {}, '', 409, 122],
     [429, { 'Retry-After': '40' }, '', 429, 117],
     [513, {}, '', 410, 202],
-    [500, {}, '', 503, 201],
-    [502, {}, '<html>', 503, 201],
-    [503, { 'Retry-After': '40' }, '', 503, 201],
-    [504, {}, '', 503, 201],
     [301, { Location: 'http://evil.example/' }, '', 503, 201],
     [418, {}, '', 503, 201],
     [204, {}, '', 503, 201],
@@ -178,33 +132,6 @@ describe('section 6: the errno table, from the storage', () => {
     expectError(await bridge.ask(`${records}?_limit=1`), 503, 201)
   })
 
-  it.each(['reset-before', 'garbage'] as const)(
-    '503 errno 201 for a connection that breaks: %s',
-    async (kind) => {
-      failWith({ kind })
-
-      expectError(await get(), 503, 201)
-      expectError(await write(), 503, 201)
-    },
-  )
-
-  it('503 errno 201 in time when the storage hangs, for reads and writes', async () => {
-    await using hasty = await startTestBridge({
-      writable: ['history'],
-      settings: { upstream_timeout_seconds: '0.2', request_timeout_seconds: '1' },
-    })
-    const hanging = await startFaultProxy({ target: hasty.sandbox.storageUrl })
-    hasty.sandbox.switches.nodeUrl = hanging.url
-    hanging.plan(() => ({ kind: 'hang' }))
-
-    const read = await hasty.ask(records)
-    const write = await hasty.ask(`${records}/x`, putOf({ payload: 'x' }))
-    await hanging.stop()
-
-    expectError(read, 503, 201)
-    expectError(write, 503, 201)
-  })
-
   it('never repeats what upstream wrote', async () => {
     for (const status of [400, 403, 409, 413, 429, 500, 503, 513]) {
       failWith({
@@ -228,17 +155,13 @@ describe('section 6: the errno table, from the token server', () => {
 
   it.each([
     [401, refusal('invalid-credentials'), 401, 105],
-    [401, refusal('invalid-timestamp'), 401, 105],
-    [401, refusal('invalid-generation'), 401, 105],
     [401, refusal('invalid-client-state'), 401, 105],
     [403, refusal('new-users-disabled'), 401, 105],
     [404, '0', 503, 201],
     [500, '', 503, 201],
     [200, '{}', 503, 201],
-    [200, 'null', 503, 201],
     [200, '<html>', 503, 201],
     [302, '', 503, 201],
-    [503, '', 503, 201],
   ] as const)('%i %s is %i errno %i', async (upstream, body, status, errno) => {
     token.plan(() => answering(upstream, {}, body))
 
@@ -248,7 +171,7 @@ describe('section 6: the errno table, from the token server', () => {
     expect(answer.text).not.toContain('canary')
   })
 
-  it('is 503 when the storage is down', async () => {
+  it('is 503 when its connection breaks', async () => {
     token.plan(() => ({ kind: 'reset-before' }))
 
     expectError(await ask(), 503, 201)
@@ -264,24 +187,12 @@ describe('section 6: the form of an error', () => {
     expect(body).not.toHaveProperty('info')
   })
 
-  it.each(['text/html', 'garbage', 'application/xml;q=1, */*;q=0', ''])(
-    'is JSON for Accept: %s',
-    async (accept) => {
-      const error = await request(`${bridge.url}/v1/unknown`, { headers: { Accept: accept } })
-      const success = await bridge.ask(records, { headers: { Accept: accept } })
+  it.each(['text/html', 'application/xml;q=1, */*;q=0'])('is JSON for Accept: %s', async (accept) => {
+    const error = await request(`${bridge.url}/v1/unknown`, { headers: { Accept: accept } })
+    const success = await bridge.ask(records, { headers: { Accept: accept } })
 
-      for (const { headers } of [error, success]) {
-        expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
-      }
-    },
-  )
-
-  it('has no body where the method is HEAD', async () => {
-    for (const path of ['/v1/unknown', '/v9/', `/v1/buckets/${bridge.user.clientState}`]) {
-      const { status, text } = await request(bridge.url + path, { method: 'HEAD' })
-
-      expect(status).toBeGreaterThanOrEqual(400)
-      expect(text).toBe('')
+    for (const { headers } of [error, success]) {
+      expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
     }
   })
 })
@@ -289,17 +200,14 @@ describe('section 6: the form of an error', () => {
 describe('section 6 and 7: Retry-After', () => {
   it.each([
     [503, null, '17'],
-    [503, '5', '17'],
     [503, '40', '40'],
     [503, '40.5', '41'],
     [503, 'nonsense', '17'],
-    [503, '-5', '17'],
     [503, '1e3', '17'],
     [503, 'Wed, 31 Dec 2025 00:00:00 GMT', '17'],
     [503, '999999999', '86400'],
     [429, null, '17'],
     [429, '99', '99'],
-    [500, '21', '21'],
   ])('of a %i that asks for %p is %s', async (status, given, expected) => {
     failWith(answering(status, given === null ? {} : { 'Retry-After': given }))
 

@@ -1,5 +1,5 @@
 import { beforeAll, beforeEach, describe, expect, it } from 'bun:test'
-import { request, startTestBridge, type Answer } from '../support/bridge.ts'
+import { request, type Answer } from '../support/bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { expectError } from './expectations.ts'
 import { openWorld } from './world.ts'
@@ -46,19 +46,12 @@ describe('section 3: a list', () => {
     expect(headers.get('next-page')).toBeNull()
   })
 
-  it('is empty for a collection that was never used', async () => {
-    const { status, headers, body } = await bridge.ask('/collections/unused/records')
+  it.each(['unused', 'a.b_c-9', 'x'.repeat(32)])('is empty for %s, which was never used', async (name) => {
+    const { status, headers, body } = await bridge.ask(`/collections/${name}/records`)
 
     expect([status, body]).toEqual([200, { data: [] }])
     expect(headers.get('etag')).toBe('"0"')
     expect(headers.get('total-records')).toBe('0')
-  })
-
-  it('is asked for in a named order, newest first by default', async () => {
-    await bridge.ask(records)
-
-    const { target } = bridge.sandbox.requests.storage.entries.at(-1)!
-    expect(new URLSearchParams(target.split('?')[1]).get('sort')).toBe('newest')
   })
 })
 
@@ -68,7 +61,6 @@ describe('section 3: filters', () => {
     ['_since=%221700000000030%22', ['e', 'd']],
     ['_since="1700000000030"', ['e', 'd']],
     ['gt_last_modified=1700000000030', ['e', 'd']],
-    ['gt_last_modified="1700000000030"', ['e', 'd']],
     ['_since=1700000000030&gt_last_modified="1700000000030"', ['e', 'd']],
     // Floored to 10 ms, never rounded up: a record of the next step is not lost.
     ['_since=1700000000039', ['e', 'd']],
@@ -79,30 +71,23 @@ describe('section 3: filters', () => {
     ['lt_last_modified=%221700000000030%22', ['b', 'a']],
     // Raised to the next 10 ms: what changed at the step before it is not lost.
     ['_before=1700000000039', ['c', 'b', 'a']],
-    ['_before=1700000000031', ['c', 'b', 'a']],
     ['_since=1700000000010&_before=1700000000040', ['c', 'b']],
     ['in_ids=c,a', ['c', 'a']],
-    ['in_ids=c%2Ca', ['c', 'a']],
     ['in_id=c,a', ['c', 'a']],
     ['in_ids=%20c%20,+a,,%20,', ['c', 'a']],
     ['in_ids=c,c,c', ['c']],
-    ['in_ids=c,unknown', ['c']],
     ['in_ids=a,b&in_id=b,c', ['b']],
-    ['in_ids=a,b,c&_since=1700000000010', ['c', 'b']],
     // An id like any other, where it is no absent value.
     ['in_ids=null', []],
     ['in_ids=', []],
     ['in_ids', []],
-    ['in_ids=,,%20,', []],
     ['in_id=', []],
     ['exclude_id=b,d', ['e', 'c', 'a']],
     ['exclude_id=', ['e', 'd', 'c', 'b', 'a']],
     ['in_ids=a,b,c&exclude_id=b', ['c', 'a']],
-    ['_sort=newest', ['e', 'd', 'c', 'b', 'a']],
     ['_sort=-last_modified', ['e', 'd', 'c', 'b', 'a']],
     ['_sort=oldest', ['a', 'b', 'c', 'd', 'e']],
     ['_sort=last_modified', ['a', 'b', 'c', 'd', 'e']],
-    ['_limit=5', ['e', 'd', 'c', 'b', 'a']],
     ['_limit=999999999999', ['e', 'd', 'c', 'b', 'a']],
     ['_expected="5"&unknown=1&__proto__=1&constructor=2&x=%zz', ['e', 'd', 'c', 'b', 'a']],
     ['_sort=newest&_sort=oldest', ['a', 'b', 'c', 'd', 'e']],
@@ -133,11 +118,11 @@ describe('section 3: filters', () => {
   })
 
   const badQueries = [
-    '_since=abc', '_since=-1', '_since=1.5', '_since=', '_since=1e3', '_since=%2212', '_since=%zz',
-    '_since=%ff', '_since=1%00', '_before=x', 'gt_last_modified=x', 'lt_last_modified=1.5',
-    '_sort=unknown', '_sort=', '_sort=newest,oldest', '_sort=constructor', '_limit=0', '_limit=-1',
-    '_limit=1.5', '_limit=abc', '_limit=1e3', '_limit=', `_limit=${'9'.repeat(30)}`, '_token=',
-    '_token=garbage', '_token=%00', 'in_ids=a,..,b', 'in_ids=a%00b', 'in_ids=%ff',
+    '_since=-1', '_since=1.5', '_since=', '_since=%2212', '_since=%zz', '_since=%ff', '_since=1%00',
+    '_before=x', 'gt_last_modified=x', 'lt_last_modified=1.5', '_sort=', '_sort=constructor', '_limit=0',
+    '_limit=1.5', '_limit=1e3', '_limit=', `_limit=${'9'.repeat(30)}`, '_token=', '_token=garbage',
+    '_token=%00', 'in_ids=a,..,b', 'in_ids=a%00b', 'in_ids=%ff',
+    'in_id=%00', 'not_id=%00',
     `in_ids=${'x'.repeat(65)}`, 'exclude_id=a%0ab', '_limit=1&_limit=x',
     ...['_since', '_limit', '_token'].map((name) => `${name}=${'9'.repeat(3000)}`),
   ] // prettier-ignore
@@ -146,20 +131,6 @@ describe('section 3: filters', () => {
     const answer = await bridge.ask(`${records}?${query}`)
 
     expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
-  })
-
-  it('names the six orders when the order is wrong', async () => {
-    const { body } = await bridge.ask(`${records}?_sort=x`)
-
-    for (const name of ['newest', 'oldest', 'index', '-last_modified', 'last_modified', '-sortindex']) {
-      expect(body.message).toContain(name)
-    }
-  })
-
-  it('rejects two names of one parameter that disagree', async () => {
-    const answer = await bridge.ask(`${records}?_since=10&gt_last_modified=20`)
-
-    expectError(answer, 400, 109, '_since in querystring')
   })
 
   it('rejects endless queries', async () => {
@@ -204,17 +175,6 @@ describe('section 3: pages', () => {
     expect(pages.map(idsOf).map((ids) => ids.length)).toEqual([7, 7, 7, 7, 7, 7, 7, 4])
     expect(pages.flatMap(idsOf).toSorted()).toEqual(storedIds(many).toSorted())
     expect(pages.at(-1)!.status).toBe(200)
-  })
-
-  it('yields each record once, with ids asked for in several portions', async () => {
-    const user = bridge.sandbox.addUser('pages-of-ids')
-    bridge.sandbox.seed(user, 'history', 130)
-    const all = storedIds(user)
-
-    const pages = await follow(`${records}?_limit=50&in_ids=${all.join(',')}`, user)
-
-    expect(pages.map((page) => idsOf(page).length)).toEqual([50, 50, 30])
-    expect(pages.flatMap(idsOf).toSorted()).toEqual(all.toSorted())
   })
 
   it('has no next page when the limit is just the size', async () => {
@@ -278,32 +238,17 @@ describe('section 3: pages', () => {
 
     expect(pages.flatMap(idsOf).toSorted()).toEqual(storedIds(many).toSorted())
   })
-
-  it('points to the configured address', async () => {
-    await using other = await startTestBridge({
-      settings: { http_scheme: 'https', http_host: 'sync.example.org:8443' },
-    })
-    other.sandbox.seed(other.user, 'history', 3)
-
-    const { headers } = await other.ask(`${records}?_limit=2`)
-
-    expect(headers.get('next-page')).toStartWith(
-      `https://sync.example.org:8443/v1/buckets/${other.user.clientState}${records}?_limit=2&_token=`,
-    )
-  })
 })
 
 describe('section 3: HEAD of a list', () => {
   it.each([
     ['', '5'],
     ['?_since="1700000000030"', '2'],
-    ['?_before=1700000000030', '2'],
     ['?in_ids=a,b,unknown', '2'],
     ['?exclude_id=a', '4'],
     ['?_since=1700000000010&in_ids=a,b,c&exclude_id=c', '1'],
     ['?in_ids=', '0'],
     ['?_limit=2', null],
-    ['?_limit=2&_since="1700000000030"', null],
   ] as const)('of %j counts what GET would list, under both names: %p', async (query, count) => {
     const inBatch = await batch({ requests: [{ method: 'HEAD', path: bucket + records + query }] })
     bridge.sandbox.requests.storage.clear()
@@ -322,14 +267,6 @@ describe('section 3: HEAD of a list', () => {
     expect(asked.filter((target) => target.includes('full='))).toEqual([])
   })
 
-  it('counts nothing in a collection that was never used', async () => {
-    const { status, headers } = await bridge.ask('/collections/unused/records', { method: 'HEAD' })
-
-    expect(status).toBe(200)
-    expect(headers.get('total-objects')).toBe('0')
-    expect(headers.get('etag')).toBe('"0"')
-  })
-
   it('rejects the query that GET rejects', async () => {
     const { status } = await bridge.ask(`${records}?_limit=0`, { method: 'HEAD' })
 
@@ -338,73 +275,42 @@ describe('section 3: HEAD of a list', () => {
 })
 
 describe('section 3: what the storage says and does', () => {
-  it('relays the quota', async () => {
-    storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': '123.45' } }))
+  it.each([
+    ['123.45', '123.45'],
+    ['much', null],
+  ])('relays the quota if it is a number: %s', async (quota, relayed) => {
+    storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': quota } }))
 
     const { headers } = await bridge.ask(records)
 
-    expect(headers.get('quota-remaining')).toBe('123.45')
+    expect(headers.get('quota-remaining')).toBe(relayed)
   })
 
-  it('has no quota header if the storage sends none', async () => {
-    const { headers } = await bridge.ask(records)
+  it.each(['fails', 'comes after a change'])(
+    'cuts the connection when the second page of the storage %s',
+    async (how) => {
+      bridge.sandbox.switches.listCap = 20
+      const as = bridge.sandbox.addUser(`cut-${how}`)
+      const payload = 'x'.repeat(20_000)
+      bridge.sandbox.write(
+        as,
+        'history',
+        Array.from({ length: 60 }, (_, index) => ({ id: `r${index}`, payload })),
+      )
+      storage.plan(({ query }) => {
+        if (!query.has('offset')) return null
+        if (how === 'fails') return { kind: 'reset-before' }
+        bridge.sandbox.write(as, 'history', [{ id: 'new', payload: 'x' }])
+        return null
+      })
 
-    expect(headers.get('quota-remaining')).toBeNull()
-  })
+      const { status, headers, text } = await send('GET', `/v1/buckets/${as.clientState}${records}`, { as })
 
-  const large = async (name: string) => {
-    const user = bridge.sandbox.addUser(name)
-    const payload = 'x'.repeat(20_000)
-    const all = Array.from({ length: 60 }, (_, index) => ({ id: `r${index}`, payload }))
-    bridge.sandbox.write(user, 'history', all)
-    return user
-  }
-
-  const rawList = (as: SandboxUser) => send('GET', `/v1/buckets/${as.clientState}${records}`, { as })
-  const isCut = ({ text }: { text: string }) => !text.endsWith('0\r\n\r\n') && !text.includes(']}')
-
-  it('cuts the connection when the response of the storage ends too early, after the first byte', async () => {
-    const user = await large('cut')
-    storage.plan(({ path }) =>
-      path.includes('/storage/') ? { kind: 'truncate', afterBytes: 700_000 } : null,
-    )
-
-    const answer = await rawList(user)
-
-    expect(answer.status).toBe(200)
-    expect(answer.headers.get('transfer-encoding')).toBe('chunked')
-    expect(answer.body.length).toBeGreaterThan(0)
-    expect(isCut(answer)).toBe(true)
-  })
-
-  it('cuts it, too, when the second page of the storage fails', async () => {
-    bridge.sandbox.switches.listCap = 20
-    const user = await large('cut-page')
-    storage.plan(({ query }) => (query.has('offset') ? { kind: 'reset-before' } : null))
-
-    const answer = await rawList(user)
-
-    expect(isCut(answer)).toBe(true)
-  })
-
-  it('cuts it when the collection changes between two pages of the storage', async () => {
-    bridge.sandbox.switches.listCap = 20
-    const user = await large('cut-change')
-    storage.plan(({ query }) => {
-      if (query.has('offset')) bridge.sandbox.write(user, 'history', [{ id: 'new', payload: 'x' }])
-      return null
-    })
-
-    const answer = await rawList(user)
-
-    expect(isCut(answer)).toBe(true)
-  })
-
-  it('answers 503 when the storage fails before the first byte', async () => {
-    storage.plan(({ path }) => (path.includes('/storage/') ? { kind: 'truncate', afterBytes: 0 } : null))
-
-    expectError(await bridge.ask(records), 503, 201)
-  })
+      expect([status, headers.get('transfer-encoding')]).toEqual([200, 'chunked'])
+      expect(text).not.toEndWith('0\r\n\r\n')
+      expect(text).not.toContain(']}')
+    },
+  )
 })
 
 describe('section 3: filters of Kinto on the fields of every record', () => {
@@ -414,21 +320,17 @@ describe('section 3: filters of Kinto on the fields of every record', () => {
     ['id=b', 'b'],
     ['id=b,d', 'd b'],
     ['id="b"', 'b'],
-    ['id=none', ''],
     ['id=', ''],
     ['id=b,d&in_ids=d,e', 'd'],
     ['not_id=b', 'e d c a'],
     ['not_id=b,c&exclude_id=e', 'd a'],
     [`min_last_modified=${base + 30}`, 'e d c'],
     [`min_last_modified=${base + 31}`, 'e d'],
-    [`min_last_modified="${base + 29}"`, 'e d c'],
-    ['min_last_modified=0', 'e d c b a'],
     [`max_last_modified=${base + 30}`, 'c b a'],
     [`max_last_modified=${base + 29}`, 'b a'],
     [`max_last_modified="${base + 31}"`, 'c b a'],
     [`min_last_modified=${base + 20}&max_last_modified=${base + 40}`, 'd c b'],
     [`min_last_modified=${base + 20}&_since=${base + 30}`, 'e d'],
-    [`max_last_modified=${base + 40}&_before=${base + 40}`, 'c b a'],
     [`min_last_modified=${base + 20}&not_id=d&_sort=oldest`, 'b c e'],
   ])('list what %s asks for', async (query, ids) => {
     const list = await bridge.ask(`${records}?${query}`)

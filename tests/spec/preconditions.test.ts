@@ -184,8 +184,7 @@ describe('section 4: preconditions on a list', () => {
 
 describe('section 4: forms of a precondition', () => {
   const badForms = [
-    '"abc"', 'abc', '""', '"-1"', '"1.5"', '"1e3"', '" 1"', '"1', '1"', '"1", "2"', '"*"', '**', 'w/"1"',
-    '9'.repeat(400),
+    'abc', '""', '"-1"', '"1.5"', '" 1"', '"1', '"1", "2"', '"*"', 'w/"1"', '9'.repeat(400),
   ] // prettier-ignore
 
   it.each(badForms.flatMap((form) => [['If-Match', form] as const, ['If-None-Match', form] as const]))(
@@ -203,16 +202,6 @@ describe('section 4: forms of a precondition', () => {
       expectError(await ways.alone('GET', historyPath, { [name]: form }), 400, 107, `${name} in header`)
     },
   )
-
-  it('rejects both headers at once', async () => {
-    const headers = { 'If-Match': '"1"', 'If-None-Match': '*' }
-
-    for (const way of ['alone', 'batch'] as const) {
-      const answer = await ways[way]('GET', `${historyPath}/x`, headers)
-
-      expectError(answer, 400, 107, 'If-None-Match in header')
-    }
-  })
 
   it('ignores dates, also malformed ones', async () => {
     const { path } = existing('dates')
@@ -274,16 +263,6 @@ describe('section 4: forms of a precondition', () => {
     expect([matched.status, failed.status, unchanged.status]).toEqual([200, 412, 304])
     expect([since.status, before.status]).toEqual([200, 200])
     expect([since.body.data, before.body.data]).toEqual([[], []])
-  })
-
-  it('returns 412 with the record that was to be created', async () => {
-    const { id, path } = existing('exists')
-
-    const answer = await bridge.ask(path, putOf({ payload: 'new' }, { 'If-None-Match': '*' }))
-
-    expectError(answer, 412, 114)
-    expect(answer.body.message).toBe('The record already exists')
-    expect(answer.body.details.existing).toMatchObject({ id, payload: 'old' })
   })
 
   it('lets one of many concurrent creators and one of many concurrent writers through', async () => {

@@ -34,14 +34,6 @@ describe('section 1: resources', () => {
     expect(headers.get('content-length')).toBe('0')
   })
 
-  it('answers GET /__version__', async () => {
-    const { status, body } = await request(`${bridge.url}/v1/__version__`)
-
-    expect(status).toBe(200)
-    expect(Object.keys(body).sort()).toEqual(['commit', 'name', 'source', 'version'])
-    expect(body.name).toBe('sync-bridge')
-  })
-
   it('answers GET /__metrics__ with the text of Prometheus', async () => {
     const { status, headers, text } = await request(`${bridge.url}/v1/__metrics__`)
 
@@ -80,20 +72,12 @@ describe('section 1: resources', () => {
     expect(body.data.map(({ id }: { id: string }) => id).sort()).toEqual(['history', 'tabs'])
   })
 
-  it('answers a collection, also one that was never used', async () => {
-    const used = await bridge.ask('/collections/history')
+  it('answers a collection by its name in lower case, also one that was never used', async () => {
+    const used = await bridge.ask('/collections/HiStory')
     const unused = await bridge.ask('/collections/nothing-yet')
 
     expect([used.status, used.body]).toEqual([200, { data: { id: 'history', last_modified: written } }])
     expect([unused.status, unused.body]).toEqual([200, { data: { id: 'nothing-yet', last_modified: 0 } }])
-  })
-
-  it('matches collection names in lower case', async () => {
-    const metadata = await bridge.ask('/collections/HiStory')
-    const record = await bridge.ask('/collections/HISTORY/records/h')
-
-    expect(metadata.body.data).toEqual({ id: 'history', last_modified: written })
-    expect(record.status).toBe(200)
   })
 })
 
@@ -126,20 +110,13 @@ describe('section 1: methods', () => {
     ['/v1/__api__', 'POST', 'GET, HEAD, OPTIONS'],
     ['/v1/docs', 'POST', 'GET, HEAD, OPTIONS'],
     ['/v1/batch', 'GET', 'POST, OPTIONS'],
-    ['/v1/batch', 'PUT', 'POST, OPTIONS'],
     ['BUCKET', 'PUT', 'GET, HEAD, OPTIONS'],
     ['BUCKET/collections', 'POST', 'GET, HEAD, OPTIONS'],
-    ['BUCKET/collections', 'DELETE', 'GET, HEAD, OPTIONS'],
-    ['BUCKET/collections/history', 'PUT', 'GET, HEAD, OPTIONS'],
     ['BUCKET/collections/history', 'DELETE', 'GET, HEAD, OPTIONS'],
-    ['BUCKET/collections/history/records', 'POST', 'GET, HEAD, OPTIONS'],
     ['BUCKET/collections/history/records', 'DELETE', 'GET, HEAD, OPTIONS'],
-    ['BUCKET/collections/history/records/h', 'POST', 'GET, HEAD, PUT, DELETE, OPTIONS'],
     ['BUCKET/collections/history/records/h', 'PATCH', 'GET, HEAD, PUT, DELETE, OPTIONS'],
     ['BUCKET/collections/tabs/records/t', 'PATCH', 'GET, HEAD, OPTIONS'],
-    ['BUCKET/collections/tabs/records/t', 'PUT', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'TRACE', 'GET, HEAD, OPTIONS'],
-    ['/v1/', 'PROPFIND', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'CONNECT', 'GET, HEAD, OPTIONS'],
   ])('rejects on %s the method %s, with Allow', async (path, method, allow) => {
     const answer = await send(method, path.replace('BUCKET', bucket))
@@ -166,14 +143,11 @@ describe('section 1: methods', () => {
 describe('section 1: paths', () => {
   it.each([
     ['/', '/v1/'],
-    ['/batch', '/v1/batch'],
     ['/__version__', '/v1/__version__'],
     ['/buckets/b/collections', '/v1/buckets/b/collections'],
     ['/v1x', '/v1/v1x'],
-    ['/version', '/v1/version'],
     ['/buckets/b?_since=%2215%22&x=%20+a&&y', '/v1/buckets/b?_since=%2215%22&x=%20+a&&y'],
     ['/?', '/v1/?'],
-    ['/v1/buckets/b/', '/v1/buckets/b'],
     ['/v1/batch/', '/v1/batch'],
     ['/v1/buckets/b/collections/c/records/?a=%2F&b', '/v1/buckets/b/collections/c/records?a=%2F&b'],
     ['/v1/__heartbeat__/', '/v1/__heartbeat__'],
@@ -196,25 +170,29 @@ describe('section 1: paths', () => {
   )
 
   const unknownPaths = [
-    '/v1/unknown', '/v1/buckets', '/v1/buckets/b/tabs', '/v1/buckets/b/collections/c/things',
-    '/v1/docs/nothing.js', '/v1/Batch', '/v1/constructor', '/v1/__proto__',
+    '/v1/buckets', '/v1/buckets/b/tabs', '/v1/buckets/b/collections/c/things',
+    '/v1/Batch', '/v1/constructor',
   ] // prettier-ignore
 
   it.each(unknownPaths)('finds nothing at %s', async (path) => {
     expectError(await request(bridge.url + path), 404, 111)
   })
 
-  it('uses the configured version, scheme and host in paths and redirects', async () => {
+  it('uses the configured version, scheme and host in paths, redirects and Next-Page', async () => {
     await using other = await startTestBridge({
-      settings: { http_api_version: '2.10', http_scheme: 'https', http_host: 'sync.example.org' },
+      settings: { http_api_version: '2.10', http_scheme: 'https', http_host: 'sync.example.org:8443' },
     })
+    other.sandbox.seed(other.user, 'history', 3)
 
+    const list = `/v2/buckets/${other.user.clientState}/collections/history/records?_limit=2`
+    const { headers } = await other.ask(list)
     const redirect = await request(`${other.url}/foo?a=1`)
     const root = await request(`${other.url}/v2/`)
     const old = await request(`${other.url}/v1/`)
 
-    expect(redirect.headers.get('location')).toBe('https://sync.example.org/v2/foo?a=1')
-    expect(root.body).toMatchObject({ http_api_version: '2.10', url: 'https://sync.example.org/v2' })
+    expect(headers.get('next-page')).toStartWith(`https://sync.example.org:8443${list}&_token=`)
+    expect(redirect.headers.get('location')).toBe('https://sync.example.org:8443/v2/foo?a=1')
+    expect(root.body).toMatchObject({ http_api_version: '2.10', url: 'https://sync.example.org:8443/v2' })
     expectError(old, 404, 116)
   })
 })

@@ -70,22 +70,18 @@ describe('section 2: root view', () => {
     expect(body.user).toEqual({ id: String(bridge.user.uid) })
   })
 
-  it('names the user of an assertion, with the client state that goes with it', async () => {
-    const { clientState } = bridge.user
-    const headers = { ...bridge.identityOf(bridge.user, 'BrowserID'), 'X-Client-State': clientState }
+  const { clientState, keyId } = bridge.user
+
+  it.each([
+    ['X-Client-State', clientState],
+    ['X-KeyID', keyId],
+  ] as const)('names the user of an assertion, with the client state of %s', async (name, value) => {
+    const headers = { ...bridge.identityOf(bridge.user, 'BrowserID'), [name]: value }
 
     const { body } = await request(`${bridge.url}/v1/`, { headers })
 
     expect(body.user).toEqual({ id: String(bridge.user.uid) })
     expect(clientStateTold()).toBe(clientState)
-  })
-
-  it('takes the client state of an assertion from X-KeyID, too', async () => {
-    const headers = { ...bridge.identityOf(bridge.user, 'BrowserID'), 'X-KeyID': bridge.user.keyId }
-
-    const { body } = await request(`${bridge.url}/v1/`, { headers })
-
-    expect(body.user).toEqual({ id: String(bridge.user.uid) })
   })
 
   it('asks without a client state when none is sent', async () => {
