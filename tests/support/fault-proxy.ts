@@ -62,10 +62,6 @@ export interface FaultProxy extends AsyncDisposable {
   plan(plan: Plan): void
   /** Lets every request that has arrived so far go on. Those that arrive later are held back anew. */
   release(): void
-  /** Refuses every connection, as a server that is being restarted does, and resets those that there are. */
-  leave(): void
-  /** Listens again. */
-  comeBack(): void
   /** The first request that meets the condition. */
   waitFor(predicate: (request: ProxiedRequest) => boolean): Promise<ProxiedRequest>
   stop(): Promise<void>
@@ -75,33 +71,27 @@ export interface FaultProxy extends AsyncDisposable {
 export async function startFaultProxy(options: { target: string | URL }): Promise<FaultProxy> {
   const target = new URL(options.target)
   const state = new ProxyState()
-  const listen = (port: number) =>
-    Bun.listen<Wire>({
-      hostname: '127.0.0.1',
-      port,
-      data: undefined as unknown as Wire,
-      socket: {
-        ...wireHandlers,
-        open(socket) {
-          socket.data = new Wire(socket)
-          state.wires.add(socket.data)
-          state.connections += 1
-          void serve(socket.data, target, state)
-        },
+  const listener = Bun.listen<Wire>({
+    hostname: '127.0.0.1',
+    port: 0,
+    data: undefined as unknown as Wire,
+    socket: {
+      ...wireHandlers,
+      open(socket) {
+        socket.data = new Wire(socket)
+        state.wires.add(socket.data)
+        state.connections += 1
+        void serve(socket.data, target, state)
       },
-    })
-  let listener = listen(0)
-  const { port } = listener
-  const leave = () => {
+    },
+  })
+  const stop = async () => {
     listener.stop(true)
     for (const wire of state.wires) wire.reset()
-  }
-  const stop = async () => {
-    leave()
     state.release()
   }
   return {
-    url: `http://127.0.0.1:${port}`,
+    url: `http://127.0.0.1:${listener.port}`,
     requests: state.requests,
     get connections() {
       return state.connections
@@ -111,10 +101,6 @@ export async function startFaultProxy(options: { target: string | URL }): Promis
     },
     release: () => state.release(),
     waitFor: (predicate) => state.waitFor(predicate),
-    leave,
-    comeBack: () => {
-      listener = listen(port)
-    },
     stop,
     [Symbol.asyncDispose]: stop,
   }
