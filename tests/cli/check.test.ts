@@ -25,6 +25,18 @@ describe('check', () => {
     expect(host.out).not.toContain('hunter2')
   })
 
+  it('exits with 2 when a service does not respond, and reports the others, too', async () => {
+    const programs = fakeCommands({ cache: { ok: false, detail: 'cannot connect to 127.0.0.1:6379' } })
+    const host = fakeHost({ 'bridge.ini': leastIni })
+
+    expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
+    expect(programs.probed).toBe(1)
+    expect(host.err.split('\n').slice(0, 2)).toEqual([
+      'token server: OK',
+      'cache: cannot connect to 127.0.0.1:6379',
+    ])
+  })
+
   it('makes no connection with --offline', async () => {
     const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer' } })
     const host = fakeHost({ f: leastIni })

@@ -47,6 +47,15 @@ describe('healthcheck', () => {
     }
   })
 
+  it('fails when nothing listens', async () => {
+    const url = serve(() => new Response())
+    servers.pop()!.stop(true)
+    const host = fakeHost()
+
+    expect(await healthcheck(`${url}`, false, host)).toBe(1)
+    expect(host.err).toBe(`unhealthy: ${url.host}: ECONNREFUSED\n`)
+  })
+
   it('fails when no answer comes in time', async () => {
     const never = Promise.withResolvers<Response>()
     const url = serve(() => never.promise)

@@ -17,6 +17,10 @@ beforeAll(async () => {
 
 afterAll(() => bridge.stop())
 
+const deepObjects = `{"data":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`
+const wide = `{"data":{${Array.from({ length: 150_000 }, (_, index) => `"k${index}":0`).join()}}}`
+const escapes = `{"data":{"payload":"${String.raw`\"`.repeat(1_000_000)}`
+
 describe('a hostile body', () => {
   it('that is too long is rejected midway, and delays no one before', async () => {
     for (const target of targets()) {
@@ -32,6 +36,23 @@ describe('a hostile body', () => {
       expect([others.status, isAnsweredEarly]).toEqual([200, false])
       // The chunk that would end the body is never sent.
       expect(JSON.parse((await request.answer).body)).toMatchObject({ code: 413, errno: 113 })
+    }
+  })
+
+  it.each([
+    { name: '100 000 objects deep', body: deepObjects },
+    { name: '150 000 members wide', body: wide },
+    { name: 'a string of escapes without an end', body: escapes },
+  ])('of $name is rejected, and others are answered', async ({ body }) => {
+    // What it costs is compared with plain text in tests/costs.
+    for (const target of targets()) {
+      const [refusal, others] = await Promise.all([
+        post(target, body),
+        fetch(`${bridge.url}/__lbheartbeat__`),
+      ])
+
+      expect(refusal).toMatchObject({ code: 400, errno: 109 })
+      expect(others.status).toBe(200)
     }
   })
 })
@@ -50,6 +71,12 @@ function identity(): Record<string, string> {
     'X-KeyID': user.keyId,
     'Content-Type': 'application/json',
   }
+}
+
+async function post(target: string, body: string): Promise<unknown> {
+  const [method, path] = target.split(' ')
+  const answer = await fetch(bridge.url + path, { method: method!, headers: identity(), body })
+  return answer.json()
 }
 
 function chunk(length: number): string {
