@@ -20,7 +20,7 @@ const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
 const outage = new UpstreamError('timeout', 'No answer')
 
 describe('Credentials.obtain', () => {
-  it('reports the source, and passes the request id to the token server', async () => {
+  it('reports and counts the source, and passes the request id to the token server', async () => {
     const requestIds: string[] = []
     const exchange = async (_: unknown, requestId: string) => {
       requestIds.push(requestId)
@@ -37,6 +37,7 @@ describe('Credentials.obtain', () => {
 
     expect(all.map(({ source }) => source)).toEqual(['exchange', 'exchange', 'memory', 'cache'])
     expect(requestIds).toEqual(['first'])
+    expect(one.events).toEqual(['joined', 'exchange', 'hit-local'])
   })
 
   it('never hands an identity what was fetched for another, together or one after the other', async () => {
