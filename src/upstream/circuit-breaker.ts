@@ -55,8 +55,8 @@ const maxUsers = 1000
  * One circuit per host, which stops calls that would only cost time. It counts calls that fail without a response: host unreachable,
  * connection lost, timed out. It opens when three users fail without a success in between. A response never opens it, not even a 5xx.
  *
- * While it is open, one trial call at a time is allowed: for a user who has not failed lately at once, for others after 1 to 4 s, doubling
- * each time. Users who fail while others succeed no longer count until they succeed. Calls that finish or undo a commit bypass it, because
+ * While it is open, one trial call at a time is allowed: at once for a user whose last call did not fail, for others after
+ * 1 to 4 s, doubling each time. Users who fail while others succeed no longer count until they succeed. Calls that finish or undo a commit bypass it, because
  * stopping them would leave a partial write.
  */
 export class Breakers {
@@ -129,6 +129,8 @@ class Circuit {
   readonly #failing = new Set<string>()
   /** Users whose calls failed while others' succeeded. */
   readonly #discounted = new RecentMap<string, true>(maxUsers)
+  /** Users whose last call failed, whether it counted or not. */
+  readonly #failedLately = new RecentMap<string, true>(maxUsers)
   #succeededAtMs = -Infinity
   #connectionLostAtMs = -Infinity
 
@@ -163,6 +165,7 @@ class Circuit {
     const { user } = call.request
     this.#failing.delete(user)
     this.#discounted.delete(user)
+    this.#failedLately.delete(user)
     for (const other of this.#failing) this.#discounted.set(other, true)
     this.#failing.clear()
     this.#succeededAtMs = this.options.now()
@@ -175,7 +178,9 @@ class Circuit {
     const wasTrial = call === this.#trial
     this.ignore(call)
     const { callClass, user } = call.request
-    if (callClass === 'probe' || this.#isOutdated(call, failure)) return
+    if (callClass === 'probe') return
+    this.#failedLately.set(user, true)
+    if (this.#isOutdated(call, failure)) return
     if (this.#discounted.get(user) === undefined && this.#failing.size < maxUsers) this.#failing.add(user)
     if (wasTrial || (!this.#isOpen && this.#failing.size >= usersToOpen)) this.#open()
   }
@@ -201,12 +206,12 @@ class Circuit {
     const trial = this.#trial
     // A trial without a response for this long no longer blocks the next one.
     const isFree = trial === null || nowMs - trial.beganAtMs >= maxOpenMs
-    if (this.#hasFailed(user)) return isFree && nowMs >= this.#openUntilMs
-    return isFree || this.#hasFailed(trial.request.user)
+    if (this.#hasFailedLately(user)) return isFree && nowMs >= this.#openUntilMs
+    return isFree || this.#hasFailedLately(trial.request.user)
   }
 
-  #hasFailed(user: string): boolean {
-    return this.#failing.has(user) || this.#discounted.get(user) !== undefined
+  #hasFailedLately(user: string): boolean {
+    return this.#failedLately.get(user) !== undefined
   }
 
   #open(): void {

@@ -112,6 +112,17 @@ describe('a circuit', () => {
     expect(events.map(({ change }) => change)).toEqual(['opened', 'closed'])
   })
 
+  it('lets nobody try at once whose call failed, though that did not count', () => {
+    const { breakers, begin, fails, isRefused, pass } = start()
+    const together = ['x', 'y', 'z'].map((user) => begin(user))
+    pass(1)
+    for (const call of together) breakers.failed(call, new UpstreamError('connection-lost', ''))
+    for (const user of ['a', 'b']) fails(user)
+
+    expect(['y', 'z'].map((user) => isRefused(user))).toEqual([true, true])
+    expect(isRefused('new')).toBe(false)
+  })
+
   it('lets a healthy user try while the trial of a user who has failed hangs, and is not kept open by that trial', () => {
     const { breakers, fails, begin, isRefused, pass } = start()
     three.forEach((user) => fails(user))
