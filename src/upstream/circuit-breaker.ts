@@ -55,9 +55,9 @@ const maxUsers = 1000
  * One circuit per host, which stops calls that would only cost time. It counts calls that fail without a response: host unreachable,
  * connection lost, timed out. It opens when three users fail without a success in between. A response never opens it, not even a 5xx.
  *
- * While it is open, one trial call at a time is allowed: at once for a user whose last call did not fail, for others after
- * 1 to 4 s, doubling each time. Users who fail while others succeed no longer count until they succeed. Calls that finish or undo a commit bypass it, because
- * stopping them would leave a partial write.
+ * While it is open, one trial call at a time is allowed: at once for a user whose last call did not fail, for others after 1 to 4 s,
+ * doubling each time. Users who fail while others succeed no longer count until they succeed. Calls that finish or undo a commit bypass
+ * it, because stopping them would leave a partial write.
  */
 export class Breakers {
   #circuits = noCircuits()
