@@ -21,6 +21,9 @@ export function loadSettings(
     report(`sync-bridge: ${count} ${count === 1 ? 'problem' : 'problems'} with the settings`)
     return null
   }
+  const warn = (warnings: string[]) => {
+    for (const warning of warnings) report(`warning: ${warning}`)
+  }
   let file: { path: string; text: string } | null
   try {
     file = path === null ? null : { path, text: readFile(path) }
@@ -33,7 +36,11 @@ export function loadSettings(
   }
 
   const outcome = readSettings({ file, environment, readFile })
-  if ('problems' in outcome) return refuse(outcome.problems)
+  if ('problems' in outcome) {
+    // A misspelt variable is ignored, and may be why a setting is missing.
+    warn(outcome.warnings)
+    return refuse(outcome.problems)
+  }
 
   const { settings, effective } = outcome
   const maxFileDescriptors = processes?.maxFileDescriptors() ?? null
@@ -48,7 +55,7 @@ export function loadSettings(
   const wider = 'adds trusted certificates: unset it, or set service.certificate_ca_bundle'
   if (!settings.certificateCaBundle && settings.tokenServerUrl.startsWith('https:'))
     warnings.push(...trusting.map((name) => `environment: ${name} ${wider}`))
-  for (const warning of warnings) report(`warning: ${warning}`)
+  warn(warnings)
   return { settings, effective }
 }
 

@@ -31,8 +31,9 @@ export interface EffectiveSetting {
   secret: boolean
 }
 
-type SettingsOutcome =
-  { settings: Settings; effective: EffectiveSetting[]; warnings: string[] } | { problems: SettingsProblem[] }
+type SettingsOutcome = { warnings: string[] } & (
+  { settings: Settings; effective: EffectiveSetting[] } | { problems: SettingsProblem[] }
+)
 
 /**
  * Reads all settings. The environment overrides the file, the file overrides the credentials directory, and that overrides defaults.
@@ -72,7 +73,7 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   }
 
   if (problems.length > 0 || missing.length > 0) {
-    return { problems: [...problems.toSorted((a, b) => lineOf(a) - lineOf(b)), ...missing] }
+    return { problems: [...problems.toSorted((a, b) => lineOf(a) - lineOf(b)), ...missing], warnings }
   }
   const { httpHost, httpScheme, corsOrigins } = settings
   // Browsers also send the origin of our own pages.

@@ -160,6 +160,20 @@ sync-bridge: 1 problem with the settings
     },
   )
 
+  it('tells what is misspelt beside what is missing', async () => {
+    const environment = {
+      SERVICE_TOKEN_SERVER_URI: 'https://t.example',
+      SERVICE_CACHE_HMAC_SECRET: 'ab'.repeat(32),
+    }
+    const host = fakeHost({}, environment)
+
+    expect(await run(['serve'], host, fakeCommands())).toBe(2)
+    expect(host.err.split('\n').slice(0, 2)).toEqual([
+      'warning: environment: "SERVICE_TOKEN_SERVER_URI" is not a setting and is ignored: did you mean SERVICE_TOKEN_SERVER_URL?',
+      expect.stringContaining('environment: service.token_server_url: is required'),
+    ])
+  })
+
   it('warns of what is allowed but seldom meant', async () => {
     const ini = `${leastIni}service.host = 0.0.0.0\nservice.workers = 2\nservice.cache_backend = memory\n`
     const environment = { SERVICE_PROT: '1', SERVICE_ACCOUNT: 'x', SSL_CERT_FILE: '/etc/ca.pem' }
