@@ -93,7 +93,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     const problems: string[] = []
     const settings = context.reread((line) => void problems.push(line))
     for (const problem of problems) {
-      if (settings) log.warning('settings warning', { problem })
+      if (problem.startsWith('warning: ')) log.warning('settings warning', { problem })
       else log.error('settings refused', { problem })
     }
     if (!settings) log.error('settings kept')
