@@ -90,12 +90,10 @@ export function createChanges(context: ServiceContext, service: RunningService, 
 
   /** Null if they have problems, which are logged. */
   function reread(): Settings | null {
-    const problems: string[] = []
-    const settings = context.reread((line) => void problems.push(line))
-    for (const problem of problems) {
+    const settings = context.reread((problem) => {
       if (problem.startsWith('warning: ')) log.warning('settings warning', { problem })
       else log.error('settings refused', { problem })
-    }
+    })
     if (!settings) log.error('settings kept')
     return settings
   }
