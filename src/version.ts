@@ -11,5 +11,5 @@ export const version = manifest.version
 /** The commit that the executable was built from; `unknown` when running from source. */
 export const commit = (typeof SYNC_BRIDGE_COMMIT === 'string' && SYNC_BRIDGE_COMMIT) || 'unknown'
 
-/** Where the source of the executable can be had, as its builder said; `unknown` otherwise. */
+/** Where to get the source of the executable, as given at build time; `unknown` otherwise. */
 export const source = (typeof SYNC_BRIDGE_SOURCE === 'string' && SYNC_BRIDGE_SOURCE) || 'unknown'

@@ -79,8 +79,8 @@ function sessionOf(
   const key = `${bucket}\n${keyId}\n${authorization}`
   const known = sessions.get(key)
   if (known && Date.now() < known.wallEndMs && performance.now() < known.monotonicEndMs) return known
-  const underWay = exchanges.get(key)
-  if (underWay) return underWay
+  const inFlight = exchanges.get(key)
+  if (inFlight) return inFlight
   const exchange = openSession(authorization, keyId, bucket, key).finally(() => exchanges.delete(key))
   exchanges.set(key, exchange)
   return exchange
@@ -123,7 +123,7 @@ async function openSession(
 const node = {
   isOpen: true,
   failures: 0,
-  underWay: 0,
+  inFlight: 0,
   limit: Number(slots ?? 256),
   waiting: [] as (() => void)[],
 }
@@ -143,8 +143,8 @@ async function readStorage(
   caller: AbortSignal,
 ) {
   if (!node.isOpen) throw new ServiceError(503, 201, 'The storage is left alone for a while')
-  if (node.underWay >= node.limit) await new Promise<void>((resolve) => node.waiting.push(resolve))
-  node.underWay += 1
+  if (node.inFlight >= node.limit) await new Promise<void>((resolve) => node.waiting.push(resolve))
+  node.inFlight += 1
   const startedAtMs = performance.now()
   const deadline = new AbortController()
   const timer = setTimeout(() => deadline.abort(), 20_000)
@@ -176,7 +176,7 @@ async function readStorage(
     return { text, headers }
   } finally {
     clearTimeout(timer)
-    node.underWay -= 1
+    node.inFlight -= 1
     node.waiting.shift()?.()
     count(upstreamMs, performance.now() - startedAtMs)
   }
@@ -225,7 +225,7 @@ const everyAnswer = {
   'Content-Security-Policy': "default-src 'none'; frame-ancestors 'none'",
   'Content-Type': 'application/json; charset=utf-8',
 }
-const requestIdForm = /^[\w.-]{1,64}$/
+const requestIdPattern = /^[\w.-]{1,64}$/
 
 /** Answers one record. What it needs has been checked before: the path and the headers by their schemas. */
 async function answerRecord(context: {
@@ -237,7 +237,7 @@ async function answerRecord(context: {
   const { params, headers, request, session } = context
   const startedAtMs = performance.now()
   const given = headers['x-request-id']
-  const requestId = given !== undefined && requestIdForm.test(given) ? given : nextName()
+  const requestId = given !== undefined && requestIdPattern.test(given) ? given : nextName()
   const ifMatch = headers['if-match']
   const ifNoneMatch = headers['if-none-match']
   if (ifMatch !== undefined && ifNoneMatch !== undefined)

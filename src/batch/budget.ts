@@ -67,7 +67,6 @@ export class Budget {
     this.#endsAtMs = Math.max(this.#endsAtMs, now() + patienceMs)
   }
 
-  /** Waits. */
   async wait(ms: number): Promise<void> {
     await this.#options.delay(ms)
   }

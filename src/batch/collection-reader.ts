@@ -23,7 +23,7 @@ const maxRowRounds = 4
 /** Longer than the first upload of another client takes in a busy database. */
 const firstReadDelayMs = 100
 
-/** Reads the state of one collection that its operations are decided against, again if others write. */
+/** Reads one collection's state, against which its operations are decided; reads it again after another writer. */
 export class CollectionReader {
   readonly #ids: string[]
   /** Identifies the collection among those of all users. */
@@ -46,8 +46,8 @@ export class CollectionReader {
   }
 
   /**
-   * Reads the records that the operations name, and the collection's timestamp. Reads again if one may be deleted: a read that had to wait
-   * for the commit of a deletion has an earlier time, so that the storage still shows it that record, as an empty one.
+   * Reads the records that the operations name, and the collection's timestamp. Reads again if one may be deleted: a read that waited for a
+   * deletion to commit is dated before it, so the storage still returns the record, as an empty one.
    */
   async snapshot(): Promise<Snapshot> {
     const read = () => this.storage.snapshot(this.#collection, this.#ids)

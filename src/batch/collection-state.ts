@@ -69,7 +69,7 @@ export class CollectionState {
     return this.commit === null && this.plan.writes.length > 0
   }
 
-  /** Changes what is known, and decides everything again. A `failure` becomes the outcome of all writes. */
+  /** Updates `known`, and decides everything again. A `failure` becomes the outcome of all writes. */
   update(changes: Partial<Known>): void {
     this.known = { ...this.known, ...changes }
     this.#decided = null
@@ -80,7 +80,7 @@ export class CollectionState {
     if (rejected.size > 0) this.update({ rejected: new Map([...this.known.rejected, ...rejected]) })
   }
 
-  /** Starts, or starts again, with a new view. Only while nothing is visible. */
+  /** Starts, or restarts, with a new view. Only while nothing is visible. */
   restart(view: CollectionView): void {
     this.since = view.timestamp
     this.update({ view })
@@ -159,9 +159,9 @@ export function fitsOneBatch(records: RecordWrite[], limits: StorageLimits | nul
 /** Splits records into uploads within the limits; null: unknown limits. A record that is too long gets its own upload. */
 export function splitIntoUploads(records: RecordWrite[], limits: StorageLimits | null): RecordWrite[][] {
   const { maxRequestBytes, maxPostBytes, maxPostRecords } = limits ?? smallestLimits
-  // Measures by an upper bound first, because printing every record costs as much as the upload.
-  const mostBytes = sum(records.map(maxTextBytes))
-  const fitsOne = records.length <= maxPostRecords && mostBytes <= Math.min(maxRequestBytes, maxPostBytes)
+  // Measures by an upper bound first, because serializing every record costs as much as the upload.
+  const maxBytes = sum(records.map(maxTextBytes))
+  const fitsOne = records.length <= maxPostRecords && maxBytes <= Math.min(maxRequestBytes, maxPostBytes)
   if (fitsOne) return records.length === 0 ? [] : [records]
   const uploads: RecordWrite[][] = []
   let postBytes = Infinity

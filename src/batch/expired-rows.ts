@@ -14,7 +14,7 @@ interface Inspection {
   /** Records that belong to other clients. */
   theirs: Set<string>
   /** Rows written by others that there was no time to reveal. */
-  unseen: string[]
+  unrevealed: string[]
   timestamp: Timestamp
 }
 
@@ -56,7 +56,7 @@ export class ExpiredRows {
     const theirs = [...snapshot.records.values()].filter((record) => !this.isEmptyRow(record))
     return {
       theirs: new Set(theirs.map(({ id }) => id)),
-      unseen: canReveal ? [] : rewritten,
+      unrevealed: canReveal ? [] : rewritten,
       timestamp: snapshot.timestamp,
     }
   }
@@ -111,8 +111,8 @@ export async function removeRows(
       if (mustInspect) {
         const seen = await rows.inspect(left)
         if (seen !== null) {
-          kept.push(...seen.unseen)
-          left = left.filter((id) => !seen.theirs.has(id) && !seen.unseen.includes(id))
+          kept.push(...seen.unrevealed)
+          left = left.filter((id) => !seen.theirs.has(id) && !seen.unrevealed.includes(id))
           since = seen.timestamp
           mustInspect = false
         }

@@ -52,7 +52,7 @@ async function rejectionOf(
     } catch (error) {
       const reason = error instanceof ServiceError ? toRejection(error) : null
       if (reason !== null) return reason
-      // MariaDB can only create a few batch ids per user within 10 ms, and rejects more like a write conflict.
+      // MariaDB can only create a few batch ids per user within 10 ms; it rejects more as write conflicts.
       if (!isWriteConflict(error) || failures > maxRetries) throw error
       await budget.backOff(failures)
     }

@@ -75,7 +75,7 @@ class Transaction implements TransactionContext {
   /** The outcomes of reads; those of written collections come from their state. */
   readonly #outcomes = new Map<number, OperationOutcome>()
   /** Cached sizes of records in the response. */
-  readonly #printed = new WeakMap<SyncRecord, number>()
+  readonly #payloadSizes = new WeakMap<SyncRecord, number>()
   /** Whether the writes are large enough to need the storage's limits. */
   readonly #needsLimits: boolean
 
@@ -131,7 +131,7 @@ class Transaction implements TransactionContext {
     return reads.map((read) => () => this.#attempt(user, read))
   }
 
-  /** Runs a read. A refusal becomes the outcome of its operations; a refusal of the credentials that of all the user's. */
+  /** Runs a read. A refusal becomes the outcome of its operations; rejected credentials become the outcome of all the user's operations. */
   async #attempt(user: User, { indices, run }: Read): Promise<void> {
     if (user.refusal) return
     try {
@@ -262,22 +262,22 @@ class Transaction implements TransactionContext {
     const { operation } = this.#steps[index]!
     if (outcome.outcome === 'stored') {
       const isSent = operation.kind === 'put' && operation.input.payload !== undefined
-      return isSent ? 0 : this.#printedBytes(outcome.record)
+      return isSent ? 0 : this.#payloadBytes(outcome.record)
     }
-    if (outcome.outcome === 'found' && 'record' in outcome) return this.#printedBytes(outcome.record)
+    if (outcome.outcome === 'found' && 'record' in outcome) return this.#payloadBytes(outcome.record)
     if (outcome.outcome !== 'precondition-failed' || !('existing' in outcome)) return 0
-    return outcome.existing ? this.#printedBytes(outcome.existing) : 0
+    return outcome.existing ? this.#payloadBytes(outcome.existing) : 0
   }
 
   /**
-   * The bytes of a payload as JSON, which escapes a character with up to six bytes. Printed once per record; estimated once the budget is
-   * spent.
+   * The bytes of a payload as JSON, which escapes a character with up to six bytes. Serialized once per record; estimated once the budget
+   * is spent.
    */
-  #printedBytes(record: SyncRecord): number {
+  #payloadBytes(record: SyncRecord): number {
     const { payload } = record
-    const print = () =>
+    const measure = () =>
       this.budget.isSpent ? 6 * payload.length : Buffer.byteLength(JSON.stringify(payload))
-    return this.#printed.getOrInsertComputed(record, print)
+    return this.#payloadSizes.getOrInsertComputed(record, measure)
   }
 }
 

@@ -52,7 +52,7 @@ export class WrittenCollection {
     return this.state.known.limits?.batch !== null
   }
 
-  /** Whether the undo has begun; then the collection is not committed any more. */
+  /** Whether the undo has begun; from then on, the collection is not committed. */
   get isUndoing(): boolean {
     return this.#undo?.hasBegun === true
   }
@@ -108,7 +108,7 @@ export class WrittenCollection {
       try {
         const result = await this.#send()
         if (result.outcome === 'committed') return this.#settle(result.timestamp, result.rejected)
-        // An earlier attempt may have been applied, so that our own write makes the condition fail.
+        // If an earlier attempt was applied, our own write makes the condition fail.
         mustProbe = isDoubtful
         if (!mustProbe) await this.#nextRound()
       } catch (error) {
@@ -128,7 +128,7 @@ export class WrittenCollection {
     if (!commit) return
     if (commit.expiredRows.length > 0) {
       const { left, at } = await removeRows(storage, collection, state, context.budget)
-      // Keeps the earlier timestamp if another writer came between, or the client would never fetch that change.
+      // Keeps the earlier timestamp if another writer came in between; otherwise the client would never fetch that change.
       if (at !== null) commit.changedAt = at
       if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
     }
@@ -265,8 +265,8 @@ export class WrittenCollection {
       throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
     }
     // After a 500 the database has rolled back; a write that a gateway gave up may still arrive.
-    const mayStillCome = failure === null ? this.#isInDoubt : !isOneOf(failure, [500])
-    this.#isInDoubt &&= verdict === 'unapplied' && context.isMultiCollection && mayStillCome
+    const mayArriveLate = failure === null ? this.#isInDoubt : !isOneOf(failure, [500])
+    this.#isInDoubt &&= verdict === 'unapplied' && context.isMultiCollection && mayArriveLate
     return verdict
   }
 

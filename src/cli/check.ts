@@ -55,7 +55,7 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
     redisTrouble: (trouble, code) => void (redisError = code ?? trouble),
   })
   const [refusal, isCacheWell, address] = await Promise.all([
-    askTokenServer(() => tokenServer.exchange(unknownIdentity)),
+    probeTokenServer(() => tokenServer.exchange(unknownIdentity)),
     store === null || answersSoon(() => store.ping()),
     tryAddress(settings),
   ])
@@ -69,7 +69,7 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
 }
 
 /** Null if a token server answers, else the problem. */
-async function askTokenServer(ask: () => Promise<unknown>): Promise<string | null> {
+async function probeTokenServer(ask: () => Promise<unknown>): Promise<string | null> {
   try {
     await ask()
     return null

@@ -41,7 +41,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
   const { log } = context.output
   const takenOver = Promise.withResolvers<void>()
   let isBusy = false
-  let isAskedAgain = false
+  let isRequestedAgain = false
   /** The process id of the successor. */
   let takenOverBy: number | null = null
   let starting: Successor | null = null
@@ -68,7 +68,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
     if (takenOverBy !== null) return signal(takenOverBy, 'SIGHUP')
     if (isBusy) {
       // The change in progress may have read the file already, so it is read again afterwards.
-      isAskedAgain = true
+      isRequestedAgain = true
       return log.warning('a change is in progress already')
     }
     isBusy = true
@@ -83,8 +83,8 @@ export function createChanges(context: ServiceContext, service: RunningService, 
       notifier.ready()
       isBusy = false
     }
-    if (!isAskedAgain) return
-    isAskedAgain = false
+    if (!isRequestedAgain) return
+    isRequestedAgain = false
     await reload()
   }
 

@@ -143,7 +143,7 @@ function readPayload({ id, payload = '' }: EncryptedRecord): Payload {
     const { ciphertext, IV, hmac } = JSON.parse(payload)
     if ([ciphertext, IV, hmac].every((part) => typeof part === 'string')) return { ciphertext, IV, hmac }
   } catch {
-    // Not JSON either.
+    // Not JSON.
   }
   throw new UnreadableRecord(id, notEncrypted)
 }

@@ -11,7 +11,7 @@ export interface StoredRecord {
 const between = '},{"id":"'
 const opening = '{"data":['
 /** Minimum number of characters to parse at once. */
-const leastCharacters = 500_000
+const minCharacters = 500_000
 
 /** Yields the records of a list in parts, as they arrive. Rejects with `brokenOff` if the body fails or ends early. */
 export async function* parseRecords(
@@ -23,7 +23,7 @@ export async function* parseRecords(
   let text = ''
   let isFirst = true
   // Searching a long record again for each chunk would take quadratic time.
-  let enough = leastCharacters
+  let enough = minCharacters
   try {
     for (;;) {
       const { value, done } = await reader.read().catch((error: unknown) => {
@@ -40,7 +40,7 @@ export async function* parseRecords(
       yield parse(`${isFirst ? '' : opening}${text.slice(0, end)}]}`)
       text = text.slice(end + 1)
       isFirst = false
-      enough = leastCharacters
+      enough = minCharacters
     }
     yield parse(isFirst ? text : opening + text)
   } finally {

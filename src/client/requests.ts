@@ -8,7 +8,7 @@ export interface ClientOptions {
   fetch?: (url: string, init: RequestInit) => Promise<Response>
   /** Maximum retries of a request that gets 503 or 429 with a pause of up to a minute. @default 3 */
   maxPauses?: number
-  /** Called before each pause, with its length in seconds and the status; 200 for a `Backoff` that `changes` keeps. */
+  /** Called before each pause, with its length in seconds and the status; 200 for a `Backoff` that `changes` respects. */
   onPause?(seconds: number, status: number): void
   /** Replaces the timer; rejects when the signal is aborted. */
   sleep?(seconds: number, signal?: AbortSignal): Promise<void>

@@ -40,7 +40,7 @@ export type RedisAddress = RedisLogin & {
  * Null if it is anything else.
  */
 export function readRedisAddress(url: string): RedisAddress | null {
-  const match = addressForm.exec(url)
+  const match = addressPattern.exec(url)
   try {
     return match && readParts(match)
   } catch {
@@ -49,7 +49,7 @@ export function readRedisAddress(url: string): RedisAddress | null {
   }
 }
 
-const addressForm =
+const addressPattern =
   /^(?:redis(s?)(?:\+(sentinel|cluster))?|(?:redis\+)?(unix)):\/\/(?:([^:@/]*)(?::([^@/]*))?@)?([^@/?#\s]*)(\/[^?#]*)?(?:\?([^#\s]+))?$/
 
 function readParts(match: string[]): RedisAddress | null {

@@ -4,7 +4,7 @@ import type * as redisClient from './redis-client.ts'
 import type { RedisClient } from './redis-client.ts'
 import type { CredentialStore } from './credentials.ts'
 
-/** The kinds of trouble with Redis. */
+/** The kinds of Redis failure. */
 export const redisTroubles = [
   'unreachable', // The connection or the login failed, or the connection broke.
   'timeout', // A command timed out.

@@ -23,12 +23,12 @@ export const orders: Record<SortOrder, (a: SyncRecord, b: SyncRecord) => number>
 /** Records without a sortindex come last. */
 const weight = ({ sortindex = Number.MIN_SAFE_INTEGER }: SyncRecord) => sortindex
 
-const skipForm = /^skip:(\d{1,9})$/
+const skipPattern = /^skip:(\d{1,9})$/
 
 /** The number of records before a page of `cutPage`; null when the position has an offset of the storage. */
 export function readSkip(position: PagePosition | undefined): number | null {
   if (position === undefined) return 0
-  const match = skipForm.exec(position.offset)
+  const match = skipPattern.exec(position.offset)
   return match ? Number(match[1]) : null
 }
 

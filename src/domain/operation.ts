@@ -1,5 +1,12 @@
 import type { ServiceError } from './errors.ts'
-import type { GetOutcome, Precondition, RecordInput, SyncRecord, Timestamp, UnmetRead } from './record.ts'
+import type {
+  GetOutcome,
+  Precondition,
+  RecordInput,
+  SyncRecord,
+  Timestamp,
+  UnmetPrecondition,
+} from './record.ts'
 import type {
   BulkStorage,
   CollectionTimestamps,
@@ -38,7 +45,7 @@ export interface FailedOutcome {
 export interface OutcomeOf {
   /** `too-large`: the list does not fit into the response of a transaction. */
   list: ListOutcome | { outcome: 'too-large' }
-  count: ({ outcome: 'counted' } & RecordCount) | UnmetRead
+  count: ({ outcome: 'counted' } & RecordCount) | UnmetPrecondition
   get: GetOutcome
   /** `stored`: the stored record; fields that the client left out keep their value. */
   put:

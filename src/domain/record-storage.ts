@@ -1,4 +1,11 @@
-import type { GetOutcome, Precondition, RecordInput, SyncRecord, Timestamp, UnmetRead } from './record.ts'
+import type {
+  GetOutcome,
+  Precondition,
+  RecordInput,
+  SyncRecord,
+  Timestamp,
+  UnmetPrecondition,
+} from './record.ts'
 
 /** The order of a list: by timestamp, or by sortindex. */
 export type SortOrder = 'newest' | 'oldest' | 'index'
@@ -9,7 +16,7 @@ export interface ListFilter {
   newer?: Timestamp
   /** Only records changed before this timestamp. */
   older?: Timestamp
-  /** Only these records: at least one id, no duplicates, no commas, no blanks at either end. */
+  /** Only these records: at least one id, no duplicates, no commas, no spaces at either end. */
   ids?: string[]
   /** Excludes these records. */
   excludedIds?: Set<string>
@@ -58,7 +65,7 @@ export interface RecordPage {
   next: PagePosition | null
 }
 
-export type ListOutcome = { outcome: 'page'; page: RecordPage } | UnmetRead
+export type ListOutcome = { outcome: 'page'; page: RecordPage } | UnmetPrecondition
 
 /** The timestamps of a user's collections; `timestamp` is the latest of them. */
 export interface CollectionTimestamps {

@@ -29,25 +29,25 @@ export const fieldLimits = {
   ttlSeconds: 999_999_999,
 } as const
 
-/** The form of a valid collection name. */
-export const collectionForm = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,32}$/
+/** Matches a valid collection name. */
+export const collectionPattern = /^(?!\.{1,2}$)[A-Za-z0-9._-]{1,32}$/
 
 /**
  * The canonical, lower-case form of a collection name, used for write gates, upstream URLs, caches and metrics; null if the name is
  * invalid.
  */
 export function canonicalCollection(name: string): string | null {
-  return collectionForm.test(name) ? name.toLowerCase() : null
+  return collectionPattern.test(name) ? name.toLowerCase() : null
 }
 
-const idForm = /^[ -~]{1,64}$/
+const idPattern = /^[ -~]{1,64}$/
 
 /**
  * Whether a record id is valid: 1 to 64 printable ASCII characters, slashes included, because Firefox's form history uses them. `.` and
  * `..` between slashes are invalid: URL parsers resolve them, even when encoded.
  */
 export function isRecordId(id: string): boolean {
-  return idForm.test(id) && !(id.includes('.') && dotSegment.test(id))
+  return idPattern.test(id) && !(id.includes('.') && dotSegment.test(id))
 }
 
 const dotSegment = /(?:^|\/)\.\.?(?:\/|$)/
@@ -80,11 +80,11 @@ export function toSyncSeconds(value: Timestamp): string {
   return `${seconds}.${fraction < 10 ? '0' : ''}${fraction}`
 }
 
-const syncSecondsForm = /^(\d{1,11})(?:\.(\d{1,2})0*)?$/
+const syncSecondsPattern = /^(\d{1,11})(?:\.(\d{1,2})0*)?$/
 
 /** Parses decimal seconds ("1234567890.12") without floating point; null if invalid. */
 export function fromSyncSeconds(text: string | null | undefined): Timestamp | null {
-  const match = text ? syncSecondsForm.exec(text.trim()) : null
+  const match = text ? syncSecondsPattern.exec(text.trim()) : null
   if (!match) return null
   const hundredths = (match[2] ?? '').padEnd(2, '0')
   return timestamp(Number(match[1]) * 1000 + Number(hundredths) * 10)
@@ -95,14 +95,14 @@ export function toEntityTag(value: Timestamp): string {
   return `"${value}"`
 }
 
-const entityTagForm = /^(?:(?:W\/)?"(\d{1,15})"|(\d{1,15}))$/
+const entityTagPattern = /^(?:(?:W\/)?"(\d{1,15})"|(\d{1,15}))$/
 
 /** The pattern of a version in headers and queries. */
-export const versionPattern = entityTagForm.source.slice(1, -1)
+export const versionPattern = entityTagPattern.source.slice(1, -1)
 
 /** Parses a version as clients and proxies send it: `"123"`, `123`, `W/"123"`; null if invalid. */
 export function fromEntityTag(text: string): Timestamp | null {
-  const match = entityTagForm.exec(text)
+  const match = entityTagPattern.exec(text)
   return match ? timestamp(Number(match[1] ?? match[2])) : null
 }
 
@@ -141,14 +141,14 @@ export type Precondition =
 export const noPrecondition: Precondition = { kind: 'none' }
 
 /** A read whose precondition makes it 304 or 412. */
-export interface UnmetRead {
+export interface UnmetPrecondition {
   outcome: 'not-modified' | 'precondition-failed'
   /** The current version. */
   timestamp: Timestamp
 }
 
 /** Evaluates the precondition of a read against the current version; null: the read proceeds. */
-function evaluateRead(precondition: Precondition, current: Timestamp): UnmetRead['outcome'] | null {
+function evaluateRead(precondition: Precondition, current: Timestamp): UnmetPrecondition['outcome'] | null {
   switch (precondition.kind) {
     case 'none':
     case 'exists':
@@ -181,7 +181,7 @@ export function evaluateGet(precondition: Precondition, current: SyncRecord | nu
 }
 
 /** Evaluates a read of one or all collections; null: the read proceeds. Collections always exist, so `absent` has no effect. */
-export function evaluateCollection(precondition: Precondition, current: Timestamp): UnmetRead | null {
+export function evaluateCollection(precondition: Precondition, current: Timestamp): UnmetPrecondition | null {
   if (precondition.kind === 'absent') return null
   const outcome = evaluateRead(precondition, current)
   return outcome && { outcome, timestamp: current }

@@ -5,7 +5,7 @@ import { button, byId, copy, icon, link, make, mask } from './elements.ts'
 import { ago, factsOf } from './meaning.ts'
 import { addressOf } from './tab.ts'
 
-const momentForm = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
+const momentFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
 const dialog = byId<HTMLDialogElement>('details')
 let shown: SyncRecord | null = null
@@ -71,10 +71,10 @@ function fact(name: string, shown: Node | string, text: string): HTMLElement[] {
 }
 
 function momentOf(ms: number): string {
-  return `${momentForm.format(ms)} (${ago(ms)})`
+  return `${momentFormat.format(ms)} (${ago(ms)})`
 }
 
-const mostChildren = 50
+const maxChildren = 50
 
 /** The titles of a bookmark's folder, or of a folder's contents, which the record only names by id. */
 function drawRelatives(collection: string, { parentid, children }: ClearRecord, find: Find): HTMLElement[] {
@@ -83,7 +83,7 @@ function drawRelatives(collection: string, { parentid, children }: ClearRecord, 
     return clear ? make('a', { href: addressOf(collection, id) }, titleOf(clear)) : id
   }
   const ids = listOf(children).filter((id) => typeof id === 'string')
-  const inside = ids.slice(0, mostChildren).map((id) => make('li', { dir: 'auto' }, linkTo(id)))
+  const inside = ids.slice(0, maxChildren).map((id) => make('li', { dir: 'auto' }, linkTo(id)))
   const more = ids.length - inside.length
   if (more > 0) inside.push(make('li', {}, `and ${more.toLocaleString()} more`))
   return [

@@ -81,7 +81,7 @@ function linkTo({ view, count }: Content): HTMLElement {
 }
 
 // Enough to see whether another view has what the user wants.
-const mostElsewhere = 5
+const maxElsewhere = 5
 
 function drawElsewhere(content: Content): HTMLElement {
   const heading = make('h2', {}, linkTo(content))
@@ -89,8 +89,8 @@ function drawElsewhere(content: Content): HTMLElement {
 }
 
 function firstOf(groups: Group[]): Group[] {
-  let left = mostElsewhere
-  return groups.slice(0, mostElsewhere).flatMap((group) => {
+  let left = maxElsewhere
+  return groups.slice(0, maxElsewhere).flatMap((group) => {
     const items = group.items.slice(0, left)
     left -= items.length
     return items.length > 0 || group.device ? [{ ...group, items, whole: undefined }] : []

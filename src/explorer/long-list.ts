@@ -16,7 +16,7 @@ interface Part<T extends object> {
 }
 
 // Rows outside the window that are rendered in advance for scrolling.
-const mostMarginPx = 600
+const maxMarginPx = 600
 
 /** For each list, a function that measures it and returns one that renders its rows. */
 const lists = new Map<HTMLElement, (marginPx: number) => () => void>()
@@ -33,7 +33,7 @@ const sizes = new ResizeObserver(() => {
 addEventListener('scroll', () => renderAll(), { passive: true })
 
 /** Measures all lists before changing any, because otherwise the browser would compute the layout for each. */
-function renderAll(marginPx = mostMarginPx): void {
+function renderAll(marginPx = maxMarginPx): void {
   const renders = [...lists].map(([element, measure]) => {
     if (element.isConnected) return measure(marginPx)
     sizes.unobserve(element)
@@ -44,7 +44,7 @@ function renderAll(marginPx = mostMarginPx): void {
 }
 
 // A row is up to 56 pixels high, and some browsers can't show elements above 17 million pixels.
-const mostRows = 300_000
+const maxRows = 300_000
 
 /**
  * A list of any length that scrolls smoothly: all rows have the same height, and the document contains only those near the window and the
@@ -124,11 +124,11 @@ export class LongList<T extends object> {
   #firstRows(sections: Section<T>[]): Section<T>[] {
     let count = 0
     const first = sections.flatMap(({ title, items }) => {
-      const left = mostRows - count
+      const left = maxRows - count
       count += items.length
       return left > 0 ? [{ title, items: items.slice(0, left) }] : []
     })
-    const more = Math.max(0, count - mostRows)
+    const more = Math.max(0, count - maxRows)
     this.#rest.hidden = more === 0
     this.#rest.textContent = `${more.toLocaleString()} more have no row here: search for them, or download all.`
     return first

@@ -187,7 +187,7 @@ function drawRecord(): void {
   say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
 }
 
-/** After a record is closed, the address is that of its view again. */
+/** Closing a record restores the address of its view. */
 function leaveRecord(): void {
   if (byId<HTMLDialogElement>('details').open || readPlace().id === null) return
   if (history.state?.isOver === true) history.back()

@@ -100,7 +100,7 @@ export function historyByDay(records: ReadableRecord[]): Group[] {
     title,
     items: found.map(({ page, times, isRepeated }) => {
       const count = times.length > 1 ? `${times.length}×  ` : ''
-      return { ...page, atMs: times[0]!, isRepeated, meta: () => count + timeForm.format(times[0]) }
+      return { ...page, atMs: times[0]!, isRepeated, meta: () => count + timeFormat.format(times[0]) }
     }),
   }))
 }
@@ -113,8 +113,8 @@ function startOfDay(moment: number): number {
 export function devices(clients: ReadableRecord[], tabs: ReadableRecord[]): Group[] {
   const byDevice = new Map(tabs.map((own) => [own.stored.id, own]))
   const known = new Set(clients.map(({ stored }) => stored.id))
-  const strangers = tabs.filter(({ stored }) => !known.has(stored.id))
-  return [...clients, ...strangers]
+  const unknownDevices = tabs.filter(({ stored }) => !known.has(stored.id))
+  return [...clients, ...unknownDevices]
     .map((record) => deviceOf(record, byDevice.get(record.stored.id)))
     .toSorted((left, right) => right.device.seenMs - left.device.seenMs)
 }
@@ -189,32 +189,32 @@ export function unreadableRecord(record: SyncRecord): Item {
   return { ...item, icon: 'unreadable', meta: () => record.collection }
 }
 
-const dayForm = new Intl.DateTimeFormat(undefined, {
+const dayFormat = new Intl.DateTimeFormat(undefined, {
   weekday: 'long',
   day: 'numeric',
   month: 'long',
   year: 'numeric',
 })
-const timeForm = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
-const agoForm = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
+const timeFormat = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' })
+const agoFormat = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto' })
 
 /** A day: the weekday within the last week, otherwise the date. */
 export function dayName(day: number): string {
   const days = Math.round((startOfDay(new Date().getTime()) - day) / 86_400_000)
-  const name = dayForm.format(day)
+  const name = dayFormat.format(day)
   if (days > 1 || days < 0) return name
-  const word = agoForm.format(-days, 'day')
+  const word = agoFormat.format(-days, 'day')
   return `${word[0]!.toUpperCase()}${word.slice(1)} · ${name}`
 }
 
 export function ago(moment: number): string {
   const minutes = Math.round((moment - new Date().getTime()) / 60_000)
-  if (minutes > -60) return agoForm.format(Math.min(0, minutes), 'minute')
-  if (minutes > -60 * 36) return agoForm.format(Math.round(minutes / 60), 'hour')
+  if (minutes > -60) return agoFormat.format(Math.min(0, minutes), 'minute')
+  if (minutes > -60 * 36) return agoFormat.format(Math.round(minutes / 60), 'hour')
   const days = Math.round(minutes / 1440)
-  if (days > -60) return agoForm.format(days, 'day')
-  if (days > -730) return agoForm.format(Math.round(days / 30.4), 'month')
-  return agoForm.format(Math.round(days / 365), 'year')
+  if (days > -60) return agoFormat.format(days, 'day')
+  if (days > -730) return agoFormat.format(Math.round(days / 30.4), 'month')
+  return agoFormat.format(Math.round(days / 365), 'year')
 }
 
 /** A field of a record for people; a number is a time in ms since 1970. */
@@ -241,7 +241,7 @@ const momentNames = {
   timeLastUsed: 'Last used',
   timePasswordChanged: 'Password changed',
 }
-const mostVisits = 8
+const maxVisits = 8
 
 /** The fields of a record with readable names, as far as they are known. */
 export function factsOf(clear: Fields): Fact[] {
@@ -252,7 +252,7 @@ export function factsOf(clear: Fields): Fact[] {
     value: numberOf(clear[field]),
   }))
   const added = { name: 'Added', value: addedMsOf(clear) }
-  const visits = visitTimes(clear).slice(0, mostVisits)
+  const visits = visitTimes(clear).slice(0, maxVisits)
   return [
     ...[...texts, tags].filter(({ value }) => value !== ''),
     ...[added, ...moments].filter(({ value }) => isMoment(value)),

@@ -48,8 +48,8 @@ export function drawTree(tops: BookmarkItem[]): HTMLElement {
     const node = nodeAt(event)
     if (node === undefined || event.ctrlKey || event.altKey || event.metaKey) return
     const act = {
-      ArrowRight: () => goIn(node),
-      ArrowLeft: () => goOut(node),
+      ArrowRight: () => goToChild(node),
+      ArrowLeft: () => goToParent(node),
       Enter: () => press(node),
       ' ': () => press(node),
     }[event.key]
@@ -75,12 +75,12 @@ export function drawTree(tops: BookmarkItem[]): HTMLElement {
     if (found !== undefined) list.focus(nodes.indexOf(found))
   }
 
-  function goIn(node: BookmarkItem): void {
+  function goToChild(node: BookmarkItem): void {
     if (node.kind === 'folder' && !isOpen(node)) toggle(node)
     else if (node.children.length > 0) list.focus(nodes.indexOf(node) + 1)
   }
 
-  function goOut(node: BookmarkItem): void {
+  function goToParent(node: BookmarkItem): void {
     if (isOpen(node)) toggle(node)
     else if (node.parent !== null) list.focus(nodes.indexOf(node.parent))
   }

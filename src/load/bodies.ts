@@ -17,8 +17,9 @@ interface BodiesOptions {
 }
 
 /**
- * Receives request bodies within bounds of memory and time. A body needs no permit while it arrives, so slow senders don't block others. When
- * memory runs out, the oldest unauthenticated body is dropped, so that strangers can't keep users from sending or reading.
+ * Receives request bodies within bounds of memory and time. A body needs no permit while it arrives, so slow senders don't block others.
+ * When memory runs out, the oldest unauthenticated body is dropped, so that unauthenticated clients can't keep users from sending or
+ * reading.
  */
 export class Bodies {
   /** Bodies that are not released yet, oldest first. */
@@ -124,7 +125,7 @@ export class IncomingBody {
       }
     } catch (error) {
       if (error instanceof ServiceError) throw error
-      // The client has left, so this answer has no reader.
+      // The client has disconnected, so this response has no reader.
       throw notReceived()
     }
     this.isWhole = !this.#isReleased
@@ -137,7 +138,7 @@ export class IncomingBody {
     this.bodies.reserve(this, length)
     const { promise: released, resolve } = Promise.withResolvers<null>()
     this.#stopWaiting = () => resolve(null)
-    // The client has left when this fails, so the answer has no reader.
+    // This fails when the client has disconnected, so the response has no reader.
     const receiving = request.arrayBuffer().catch(() => Promise.reject(notReceived()))
     const buffer = await Promise.race([receiving, released])
     if (this.#dropped) throw this.#dropped

@@ -38,7 +38,7 @@ export class MemoryBudget {
   readonly #heldBy = new Map<string, number>()
   #freeBytes: number
   #garbageBytes = 0
-  /** Frees memory of another request than `asking`; false when there is none to free. */
+  /** Frees the memory of a request other than `asking`; false if there is none to free. */
   makeRoom: (asking: RequestMemory) => boolean = () => false
 
   /** `watch` checks the size of the process; called after every 16 MiB of garbage. */
@@ -81,7 +81,7 @@ export class MemoryBudget {
     this.reportGarbage(bytes)
   }
 
-  /** Counts bytes that garbage collection will free at some time. */
+  /** Counts bytes that garbage collection will free eventually. */
   reportGarbage(bytes: number): void {
     this.#garbageBytes += bytes
     if (this.#garbageBytes < watchEveryBytes) return

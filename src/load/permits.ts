@@ -222,7 +222,7 @@ const backoffSeconds = 30
 
 /**
  * Admits requests for user data. A request counts from when its body has arrived and its credentials were accepted until the last byte of
- * its response, so that strangers can't take places.
+ * its response, so that unauthenticated clients can't use up the limit.
  */
 export class RequestLimit {
   #inFlight = 0

@@ -65,8 +65,8 @@ function setAll(headers: Headers, more: Record<string, string>): void {
 const largeBytes = 256 * 1024
 
 /**
- * Whether a body must be sent at the pace of its reader. Up to 256 KB fit into the buffers of the operating system; sent at once, they take
- * a quarter less processor time than in pieces.
+ * Whether a body must be sent at the pace of its reader. Up to 256 KB fit into the buffers of the operating system; sending them at once
+ * takes a quarter less CPU time than in chunks.
  */
 export function isLarge(body: Reply['body']): body is NonNullable<Reply['body']> {
   return body !== null && (isSource(body) || body.length > largeBytes)

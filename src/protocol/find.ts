@@ -98,7 +98,7 @@ export function readRequest(
 const maxParameters = 100
 
 /**
- * Parses a query string like the framework does: the last of repeated parameters counts, and `+` is a blank. Unlike the framework, reports
+ * Parses a query string like the framework does: the last of repeated parameters counts, and `+` is a space. Unlike the framework, reports
  * invalid escapes. For sub-requests, and for queries that the framework could not decode.
  */
 export function readQuery(search: string, problems: Problem[]): Record<string, string> {

@@ -9,9 +9,9 @@ interface ReadIdentity {
   isLegacyBucket: boolean
 }
 
-const clientStateForm = /^[0-9a-fA-F]{32}$/
-// Printable characters without comma and blank, because servers join repeated headers by a comma.
-const authorizationForm = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
+const clientStatePattern = /^[0-9a-fA-F]{32}$/
+// Printable characters without comma and space, because servers join repeated headers with commas.
+const authorizationPattern = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
 
 // Clients send the same headers for minutes, so parsed identities are cached.
 const recent = new RecentMap<string, ReadIdentity>(1000)
@@ -41,17 +41,17 @@ export function readAnonymousIdentity(headers: RequestHeaders): Identity | null 
 function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
   const { scheme, assertion } = readAuthorization(headers)
   const keyRefusal = 'X-KeyID in header: must be "<keys_changed_at>-<base64url client state>"'
-  const keyId = readOptional(headers['x-keyid'], keyIdForm, keyRefusal)
+  const keyId = readOptional(headers['x-keyid'], keyIdPattern, keyRefusal)
   // The client state in the key id, in hex.
   const named = keyId && Buffer.from(keyId.slice(keyId.indexOf('-') + 1), 'base64url').toString('hex')
   const isClientState = bucket?.length === 32
-  if (isClientState && !clientStateForm.test(bucket))
+  if (isClientState && !clientStatePattern.test(bucket))
     throw unauthenticated('bucket_id in path: must be the client state, 32 hexadecimal digits')
   const stateRefusal =
     'X-Client-State in header: must be 1 to 32 letters, digits, dots, dashes and underscores'
   const stated = isClientState
     ? bucket.toLowerCase()
-    : readOptional(headers['x-client-state'], stateForm, stateRefusal)
+    : readOptional(headers['x-client-state'], statePattern, stateRefusal)
   const clientState = bucket === null ? (named ?? stated ?? '') : (stated ?? named)
   if (clientState === null) {
     throw unauthenticated(
@@ -70,7 +70,7 @@ function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
 export function readAuthorization({ authorization }: RequestHeaders): Pick<Identity, 'scheme' | 'assertion'> {
   const value = authorization?.trim() ?? ''
   if (value === '') throw unauthenticated('Authorization in header: is required')
-  const match = authorizationForm.exec(value)
+  const match = authorizationPattern.exec(value)
   if (!match) {
     throw unauthenticated(
       'Authorization in header: must be "BrowserID <assertion>" or "Bearer <access token>"',
@@ -80,8 +80,8 @@ export function readAuthorization({ authorization }: RequestHeaders): Pick<Ident
 }
 
 // A client state is 16 bytes. The token server fails with a 5xx on longer ones.
-const keyIdForm = /^\d{1,19}-[\w-]{2,22}$/
-const stateForm = /^[a-zA-Z0-9._-]{1,32}$/
+const keyIdPattern = /^\d{1,19}-[\w-]{2,22}$/
+const statePattern = /^[a-zA-Z0-9._-]{1,32}$/
 
 /** Reads a header that may be missing or empty. */
 function readOptional(value: string | undefined, form: RegExp, refusal: string): string | null {

@@ -18,7 +18,12 @@ import { publicOrigin } from './origin.ts'
 import { emptyReply, type Reply } from './reply.ts'
 import { declare, type Input } from './resource.ts'
 import { CollectionPath, ListQuery, maxIds, ReadHeaders, sortOrders } from './schemas.ts'
-import { collectionConditionReply, readPrecondition, unmetReply, versionHeaders } from './versions.ts'
+import {
+  collectionConditionReply,
+  readPrecondition,
+  unmetPreconditionReply,
+  versionHeaders,
+} from './versions.ts'
 
 const ofRecords = {
   name: 'records',
@@ -124,7 +129,7 @@ function countReply(count: number, timestamp: Timestamp): Reply {
 
 /**
  * The timestamp of a page; for an empty list of changes, `_since` if that is earlier. kinto.js takes a newer ETag without changes, as after
- * a deletion, for a server that lost its data, and stops syncing. Not for filtered pages, which tell nothing about the collection.
+ * a deletion, for a server that lost its data, and stops syncing. Not for filtered pages, which say nothing about the collection.
  */
 function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQuery): Timestamp {
   const { newer, older, ids, excludedIds, position } = readListOptions(query)
@@ -135,7 +140,7 @@ function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQ
 
 /** 304 for an unchanged list. Throws for outcomes that are errors. */
 function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' }>): Reply {
-  if (outcome.outcome !== 'too-large') return unmetReply(outcome)
+  if (outcome.outcome !== 'too-large') return unmetPreconditionReply(outcome)
   throw new ServiceError(
     413,
     errno.requestTooLarge,
@@ -151,8 +156,8 @@ export type Parameter = keyof ListQuery & string
 const maxLimit = 1_000_000_000
 
 /**
- * Reads a list query that matches its schema; adds further problems to `problems`. `ids` is empty if an empty list of ids was given, which
- * is an empty list and never the whole one.
+ * Reads a list query that matches its schema; adds further problems to `problems`. `ids` is empty if the client sent an empty list of ids:
+ * it returns no records, never all of them.
  */
 export function readListOptions(query: ListQuery, problems: Problem[] = []): ListOptions {
   const limit = given(query._limit)
@@ -242,10 +247,10 @@ export function writePageToken(position: PagePosition): string {
 }
 
 // Allows the longest offset that we accept from a storage.
-const tokenForm = /^1\.(\d{1,15})\.([!-~]{1,1024})$/
+const tokenPattern = /^1\.(\d{1,15})\.([!-~]{1,1024})$/
 
 /** Decodes a `_token`; null if invalid. */
 export function readPageToken(token: string): PagePosition | null {
-  const match = tokenForm.exec(Buffer.from(token, 'base64url').toString('utf8'))
+  const match = tokenPattern.exec(Buffer.from(token, 'base64url').toString('utf8'))
   return match ? { firstTimestamp: timestamp(Number(match[1])), offset: match[2]! } : null
 }

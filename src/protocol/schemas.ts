@@ -1,5 +1,5 @@
 import { Type, type Static, type TOptional, type TProperties, type TString } from '@sinclair/typebox'
-import { collectionForm, fieldLimits, versionPattern } from '../domain/record.ts'
+import { collectionPattern, fieldLimits, versionPattern } from '../domain/record.ts'
 import type { SortOrder } from '../domain/record-storage.ts'
 
 /**
@@ -25,7 +25,7 @@ const BucketId = Type.String({
 })
 
 const CollectionId = Type.String({
-  pattern: collectionForm.source,
+  pattern: collectionPattern.source,
   description: 'must be 1 to 32 letters, digits, dots, dashes and underscores',
   example: 'bookmarks',
 })

@@ -92,7 +92,7 @@ function merge(
   const question = target.indexOf('?')
   const sent = question === -1 ? target : target.slice(0, question)
   // A sub-request can't be redirected, so trailing slashes are removed here; in a record's path they are part of its id.
-  const path = recordForm.test(sent) ? sent : withoutTrailingSlashes(sent)
+  const path = recordPattern.test(sent) ? sent : withoutTrailingSlashes(sent)
   const headers: Record<string, string | undefined> = { ...own }
   for (const given of [defaults.headers, request.headers]) {
     for (const name in given) headers[name.toLowerCase()] = given[name]!.trim()
@@ -106,7 +106,7 @@ function merge(
   }
 }
 
-const recordForm = /\/buckets\/[^/]+\/collections\/[^/]+\/records\/./
+const recordPattern = /\/buckets\/[^/]+\/collections\/[^/]+\/records\/./
 
 // No regular expression, because it would be quadratic in the number of slashes.
 export function withoutTrailingSlashes(path: string): string {

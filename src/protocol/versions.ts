@@ -11,7 +11,7 @@ import {
   type Precondition,
   type SyncRecord,
   type Timestamp,
-  type UnmetRead,
+  type UnmetPrecondition,
 } from '../domain/record.ts'
 import type { Reply } from './reply.ts'
 import type { RequestHeaders } from './resource.ts'
@@ -27,7 +27,7 @@ export function notModifiedReply(timestamp: Timestamp): Reply {
 }
 
 /** 304 for a collection. Throws `ServiceError` 412 if another version was named. */
-export function unmetReply({ outcome, timestamp }: UnmetRead): Reply {
+export function unmetPreconditionReply({ outcome, timestamp }: UnmetPrecondition): Reply {
   if (outcome === 'not-modified') return notModifiedReply(timestamp)
   throw changed('The collection has changed since that version', versionHeaders(timestamp))
 }
@@ -55,7 +55,7 @@ export function readPrecondition(headers: RequestHeaders, problems: Problem[] = 
 /** Evaluates the precondition on a collection: returns 304, or null to proceed. Throws `ServiceError` 412. */
 export function collectionConditionReply(headers: RequestHeaders, timestamp: Timestamp): Reply | null {
   const verdict = evaluateCollection(readPrecondition(headers), timestamp)
-  return verdict && unmetReply(verdict)
+  return verdict && unmetPreconditionReply(verdict)
 }
 
 /** 412 with the stored record, which clients need to resolve the conflict; null: there is none. */

@@ -29,8 +29,8 @@ export function addBatchRoute(app: App, prefix: string): void {
       const known = identity?.clientState
         ? await open(identity).catch((error: unknown) => ownReply(error, services))
         : null
-      // Sub-requests may have their own credentials, so a rejected batch is still parsed if its body is small. A large body, or one of
-      // unknown length, is not, because that costs too much time for a stranger.
+      // Sub-requests may have their own credentials, so a rejected batch is still parsed if its body is small. A large body, or one of unknown
+      // length, is not, because that costs too much time for an unauthenticated client.
       const isSmall = Number(headers['content-length'] ?? Infinity) <= 65_536
       if (known && 'status' in known && !isSmall) return known
       await body.arrived
@@ -83,7 +83,7 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
     if (!resource || disabledBy(resource, found.params, settings) !== null)
       throw refusedMethod(method, below, services)
     if (!isBucketResource(resource)) {
-      const reply = await answerOpenly(resource, headers, call)
+      const reply = await answerWithoutCredentials(resource, headers, call)
       // A failed heartbeat; one 503 makes the whole batch a 503.
       if (reply.status >= 500) throw new UpstreamError('refused', 'The heartbeat in a sub-request failed')
       return reply
@@ -109,7 +109,11 @@ function asTransactionStep(operation: Operation): Operation {
 }
 
 /** Answers resources that need no credentials. Batches do not serve pages, documents and metrics. */
-async function answerOpenly(resource: Resource, headers: RequestHeaders, call: Call): Promise<Reply> {
+async function answerWithoutCredentials(
+  resource: Resource,
+  headers: RequestHeaders,
+  call: Call,
+): Promise<Reply> {
   if (resource === root) return rootReply(headers, call)
   if (resource === heartbeat) return heartbeatReply(call.services)
   if (resource === lbheartbeat) return emptyReply(200)

@@ -204,12 +204,12 @@ const maxOriginLength = 1024
 const maxIgnoredBodyBytes = 1024
 export const heartbeatPath = /^(?:\/v\d+)?\/__(?:lb)?heartbeat__$/
 
-const hostForm = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/
+const hostPattern = /^(?:[A-Za-z0-9](?:[A-Za-z0-9._-]{0,252})|\[[0-9A-Fa-f:.]{2,45}\])(?::(\d{1,5}))?$/
 
 /** Rejects a Host that is missing, repeated or malformed. HTTP/1.0 may omit it if `http_host` is set. */
 export function checkHost(host: string | null, { httpHost }: Pick<Settings, 'httpHost'>): void {
   if ((host === null || host === '') && httpHost !== null) return
-  const match = hostForm.exec(host ?? '')
+  const match = hostPattern.exec(host ?? '')
   if (match && Number(match[1] ?? 0) <= 65_535) return
   throw invalid('header', 'Host', 'must be one host name, with an optional port', closing)
 }

@@ -95,7 +95,7 @@ export class Batches {
   }
 
   #createId(nowMs: number): string {
-    switch (this.quirks.batchIdForm) {
+    switch (this.quirks.batchIdPattern) {
       case 'uuid':
         return randomUUID()
       case 'hex':
@@ -105,7 +105,7 @@ export class Batches {
         this.#lastId = Math.max(this.#lastId + 1, nowMs)
         return Buffer.from(String(this.#lastId)).toString('base64')
       default:
-        return this.quirks.batchIdForm satisfies never
+        return this.quirks.batchIdPattern satisfies never
     }
   }
 }

@@ -123,7 +123,7 @@ export interface Quirks {
   readonly plainOffsets: boolean
   /** Maximum records that a list without `limit` returns; null for all. */
   readonly listCap: number | null
-  readonly batchIdForm: 'uuid' | 'decimal' | 'hex'
+  readonly batchIdPattern: 'uuid' | 'decimal' | 'hex'
   /** Matches the payloads that the database can store; others cause a database error. */
   readonly storable: RegExp
   /** Staging an id twice overwrites the payload of everything staged so far. */
@@ -150,7 +150,7 @@ export const postgres: Quirks = {
   unsortedFirst: true,
   plainOffsets: false,
   listCap: null,
-  batchIdForm: 'uuid',
+  batchIdPattern: 'uuid',
   storable: /^[^\0]*$/,
   appendOverwritesAll: false,
 }

@@ -18,7 +18,7 @@ export type Observers = ReturnType<typeof createObservers>
 const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
-const graveOutcomes = ['partial', 'unknown', 'unremoved']
+const errorOutcomes = ['partial', 'unknown', 'unremoved']
 
 /** Creates the observers, which report events to the log, the metrics and statsd, if configured. */
 export function createObservers(
@@ -38,7 +38,7 @@ export function createObservers(
   const redisErrors = counter('redis_errors_total', 'Redis errors', ['reason'], redisTroubles)
   const openings = 'circuit_breaker_openings_total'
   const opened = counter(openings, 'Openings of circuit breakers', ['target'], ['token', 'storage'])
-  const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], graveOutcomes)
+  const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], errorOutcomes)
   const brokenLists = counter('lists_broken_total', 'Lists that broke off after their start was sent')
   const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
   const shed = counter('requests_shed_total', 'Requests rejected under load', ['reason'], rejectionReasons)
@@ -100,7 +100,7 @@ export function createObservers(
     transaction(event: TransactionEvent) {
       transactions(event.kind)
       statsd?.count(`batch.${event.kind}`)
-      const level = graveOutcomes.includes(event.kind) ? 'error' : 'debug'
+      const level = errorOutcomes.includes(event.kind) ? 'error' : 'debug'
       if (!isLogged(log, level)) return
       const collections = 'collections' in event && Array.isArray(event.collections) ? event.collections : []
       const names = collections.join(',') || null
@@ -136,7 +136,7 @@ export function createObservers(
   }
 }
 
-/** The percent-encoded ids, joined by blanks; several texts, because the log cuts long values. */
+/** The percent-encoded ids, joined by spaces; several texts, because the log cuts long values. */
 function inLines(ids: string[]): string[] {
   const lines: string[] = []
   for (const id of ids.map(encodeURIComponent)) {

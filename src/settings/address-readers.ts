@@ -1,6 +1,6 @@
 import { isIP, isIPv6 } from 'node:net'
 import { readRedisAddress, type RedisAddress } from '../credentials/redis-address.ts'
-import { misfit, reader, readCertificates, type Reader } from './readers.ts'
+import { invalidValue, reader, readCertificates, type Reader } from './readers.ts'
 
 /** An address to listen on: a host name, an IPv4 or an IPv6 address, the last with or without brackets. */
 export const listeningHost = reader('is not an address: write an IP address or a host name', (text) => {
@@ -32,7 +32,7 @@ export const link = reader('is not a URL: write a URL that begins with https:// 
 export const tokenServerUrl: Reader<string> = (given) => {
   const remedy = 'write a URL such as https://token.example.org, without login, query or fragment'
   const url = httpUrl(given)
-  if (!url) return misfit(given, `is not an http(s) URL: ${remedy}`)
+  if (!url) return invalidValue(given, `is not an http(s) URL: ${remedy}`)
   if (url.username || url.password) return { problem: `contains a user name or password: ${remedy}` }
   if (/[?#]/.test(given)) return { problem: `contains a query or fragment: ${remedy}` }
   return { value: url.origin + url.pathname.replace(/\/{0,16}(\/1\.0\/sync\/1\.5)?\/{0,16}$/, '') }
@@ -54,7 +54,7 @@ export const cacheUrl: Reader<RedisAddress> = (given, context) => {
   return { value: { ...address, tls: { ca: reading.value } } }
 }
 
-/** The allowed origins of web pages, separated by commas or blanks; null for `*`, all origins. */
+/** The allowed origins of web pages, separated by commas or spaces; null for `*`, all origins. */
 export const origins: Reader<Set<string> | null> = (given) => {
   const remedy = 'write *, or origins such as https://app.example.org separated by commas'
   const items = given.split(/[\s,]+/).filter((item) => item !== '')
@@ -62,7 +62,7 @@ export const origins: Reader<Set<string> | null> = (given) => {
   if (items.length === 1 && items[0] === '*') return { value: null }
   if (items.includes('*')) return { problem: `combines "*" with other origins: ${remedy}` }
   const foreign = items.find((item) => originOf(item) === null)
-  if (foreign !== undefined) return misfit(foreign, `is not an origin: ${remedy}`)
+  if (foreign !== undefined) return invalidValue(foreign, `is not an origin: ${remedy}`)
   return { value: new Set(items.map((item) => originOf(item)!)) }
 }
 

@@ -24,7 +24,7 @@ export function findContradictions(
 ): { problems: SettingsProblem[]; warnings: SettingsProblem[] } {
   const known = new Map(effective.map((setting) => [setting.name, setting]))
   /** Adds a problem with its remedy, located at the first of the named settings that was given. */
-  const sayTo = (list: SettingsProblem[]) => (names: string, problem: string, remedy: string) => {
+  const reportTo = (list: SettingsProblem[]) => (names: string, problem: string, remedy: string) => {
     const all = names.split(' ').map((name) => known.get(name)!)
     const { name, source } = all.find((each) => each.source !== 'default') ?? all[0]!
     const where = source === 'default' ? null : source
@@ -32,8 +32,8 @@ export function findContradictions(
   }
   const problems: SettingsProblem[] = []
   const warnings: SettingsProblem[] = []
-  const refuse = sayTo(problems)
-  const warn = sayTo(warnings)
+  const refuse = reportTo(problems)
+  const warn = reportTo(warnings)
   const larger = (name: string) => `make service.${name} the larger one`
 
   const { host, port, httpHost, httpScheme, metricsListen, workers, writable } = settings

@@ -21,12 +21,12 @@ export type Reader<T> = (text: string, context: ReadingContext) => Reading<T>
 export function reader<T>(problem: string, read: (text: string) => T | null): Reader<T> {
   return (text) => {
     const value = read(text)
-    return value === null ? misfit(text, problem) : { value }
+    return value === null ? invalidValue(text, problem) : { value }
   }
 }
 
 /** A problem that quotes the text, unless it may contain a password, as before the @ of an address. */
-export function misfit(text: string, problem: string): Reading<never> {
+export function invalidValue(text: string, problem: string): Reading<never> {
   return { problem: `${text.includes('@') ? 'the value' : quote(text)} ${problem}` }
 }
 
@@ -45,14 +45,14 @@ export function seconds(maximum: number, least: 'above 0' | 'from 0' = 'above 0'
 
 function number(form: RegExp, what: string, least: number, most: number, remedy: string): Reader<number> {
   return (text) => {
-    if (!form.test(text)) return misfit(text, `is not ${what}: ${remedy}`)
+    if (!form.test(text)) return invalidValue(text, `is not ${what}: ${remedy}`)
     const value = Number(text)
-    return value < least || value > most ? misfit(text, `is out of range: ${remedy}`) : { value }
+    return value < least || value > most ? invalidValue(text, `is out of range: ${remedy}`) : { value }
   }
 }
 
-/** The value of another reader; null if the text is empty. */
-export function orNone<T>(read: Reader<T>): Reader<T | null> {
+/** Makes a setting optional: null if its text is empty. */
+export function orNull<T>(read: Reader<T>): Reader<T | null> {
   return (text, context) => (text === '' ? { value: null } : read(text, context))
 }
 
@@ -106,7 +106,7 @@ export const secretBytes: Reader<Uint8Array> = (given) => {
   return { value: Uint8Array.fromHex(lower) }
 }
 
-const certificateForm = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
+const certificatePattern = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g
 
 /** The certificates to trust, from the PEM file of that name. An empty bundle is a problem, because it would trust no server. */
 export const caBundle: Reader<string> = (given, context) =>
@@ -129,7 +129,7 @@ export function readCertificates(
   } catch (cause) {
     return refuse(`cannot read the file ${quote(path)} (${reasonOf(cause)})`)
   }
-  const certificates = pem.match(certificateForm) ?? []
+  const certificates = pem.match(certificatePattern) ?? []
   if (certificates.length === 0) return refuse(`the file ${quote(path)} contains no certificate`)
   for (const [index, certificate] of certificates.entries()) {
     try {
@@ -142,13 +142,13 @@ export function readCertificates(
   return { value: pem }
 }
 
-const dateForm = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
+const datePattern = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
 
 /** An ISO 8601 date (from 00:00 UTC), or date and time with a zone: as text, and in ms since 1970. */
 export const isoDate = reader(
   'is not a date: write a date such as 2031-12-31, or a date and time with zone such as 2031-12-31T12:00:00Z',
   (text) => {
-    const day = dateForm.exec(text)?.[1]
+    const day = datePattern.exec(text)?.[1]
     const atMs = day === undefined ? Number.NaN : Date.parse(text)
     // February 30 would parse as a day in March.
     const isDay = Number.isFinite(atMs) && new Date(`${day}T00:00Z`).toISOString().startsWith(day!)
@@ -180,6 +180,6 @@ export const collectionNames: Reader<Set<string> | null> = (given) => {
   const names = given.split(',').map((name) => name.trim())
   const canonical = names.map((name) => canonicalCollection(name))
   const wrong = names.find((_, place) => canonical[place] === null)
-  if (wrong !== undefined) return misfit(wrong, `is not a collection name: ${remedy}`)
+  if (wrong !== undefined) return invalidValue(wrong, `is not a collection name: ${remedy}`)
   return { value: new Set(canonical as string[]) }
 }

@@ -8,7 +8,7 @@ import {
   choice,
   integer,
   isoDate,
-  orNone,
+  orNull,
   prefix,
   seconds,
   secretBytes,
@@ -84,7 +84,7 @@ export const settingsSchema = {
   ),
   cache_prefix: setting(prefix, 'sync-bridge:', 'Prefix of every key in the cache'),
   cache_hmac_secret: secret(secretBytes, required, 'Encrypts the cache: 64 hexadecimal characters'),
-  cache_hmac_secret_previous: secret(orNone(secretBytes), null, 'Still decrypts the cache, for a rotation'),
+  cache_hmac_secret_previous: secret(orNull(secretBytes), null, 'Still decrypts the cache, for a rotation'),
   cache_credentials_ttl_seconds: setting(integer(1, 86_400), '300', 'How long credentials are cached'),
   batch_max_requests: setting(integer(1, 1000), '25', 'Maximum requests in a batch'),
   readable_collections: setting(
@@ -193,7 +193,7 @@ function setting<T, const Default extends AnySetting['initial']>(
 
 /** A setting without a default. An empty text leaves it unset. */
 function optional<T>(read: Reader<T>, example: string, meaning: string) {
-  return setting(orNone(read), null, meaning, example)
+  return setting(orNull(read), null, meaning, example)
 }
 
 function secret<T, const Default extends AnySetting['initial']>(

@@ -165,19 +165,19 @@ export function readRetryAfter(headers: Headers, nowMs: number): number | null {
   if (text === null) return null
   const seconds = readSeconds(text)
   if (seconds !== null) return seconds
-  const atMs = httpDateForm.test(text) ? Date.parse(text) : Number.NaN
+  const atMs = httpDatePattern.test(text) ? Date.parse(text) : Number.NaN
   return Number.isNaN(atMs) ? null : Math.min(maxSeconds, Math.max(0, Math.ceil((atMs - nowMs) / 1000)))
 }
 
-const httpDateForm = /^[A-Z][a-z]{2,8},? .{8,40}$/
+const httpDatePattern = /^[A-Z][a-z]{2,8},? .{8,40}$/
 
 /** Parses a number of seconds, rounded up and at most a day; null if invalid. */
 function readSeconds(text: string | null): number | null {
-  if (text === null || !numberForm.test(text)) return null
+  if (text === null || !numberPattern.test(text)) return null
   return Math.min(maxSeconds, Math.ceil(Number(text)))
 }
 
-const numberForm = /^\d{1,15}(?:\.\d{1,15})?$/
+const numberPattern = /^\d{1,15}(?:\.\d{1,15})?$/
 
 const maxAlertLength = 4096
 
@@ -188,10 +188,10 @@ export function collectNotices(notices: Notices, headers: Headers): void {
   const alert = headers.get('x-weave-alert')
   if (alert !== null && alert.length > 0 && alert.length <= maxAlertLength) notices.alert = alert
   const quota = headers.get('x-weave-quota-remaining')
-  if (quota !== null && quotaForm.test(quota)) notices.quotaRemaining = quota
+  if (quota !== null && quotaPattern.test(quota)) notices.quotaRemaining = quota
 }
 
-const quotaForm = /^\d{1,12}(?:\.\d{1,15})?$/
+const quotaPattern = /^\d{1,12}(?:\.\d{1,15})?$/
 
 /** The backoff that a response asks for, in seconds; null if none. */
 export function readBackoff(headers: Headers): number | null {
@@ -209,7 +209,7 @@ export function checkUsable({ status, headers }: Response, host: string): void {
       : status >= 300 && status < 400 && status !== 304
         ? 'a redirect'
         : encoding !== null && encoding.toLowerCase() !== 'identity'
-          ? // Not which one: what an upstream sends may be a secret that it echoes.
+          ? // Does not quote it, because upstream may echo a secret.
             'a Content-Encoding other than "identity"'
           : null
   if (problem === null) return

@@ -20,8 +20,7 @@ const comma = 0x2c
 /**
  * Converts storage lists (`application/newlines`: one Basic Storage Object per line) into the elements of an exposed JSON array: `modified`
  * in decimal seconds becomes `last_modified` in integer milliseconds. Takes chunks as they come; lines may be split anywhere.
- *
- * `copyCanonicalLines` copies lines of the usual form; others are parsed and printed. Throws `UpstreamError` for a line that is not a
+ * `copyCanonicalLines` copies lines of the usual form; others are parsed and serialized. Throws `UpstreamError` for a line that is not a
  * record.
  */
 export class BsoRewriter {

@@ -50,10 +50,10 @@ function fold(id: string): string {
 }
 
 const modifiedToken = '"modified":'
-const secondsForm = /[1-9]\d{0,10}\.\d\d[,}]/y
+const secondsPattern = /[1-9]\d{0,10}\.\d\d[,}]/y
 
 /**
- * Converts the text of a Basic Storage Object into exposed JSON by replacing its timestamp, at a tenth of the cost of printing `value`.
+ * Converts the text of a Basic Storage Object into exposed JSON by replacing its timestamp, at a tenth of the cost of serializing `value`.
  * Null if more than the timestamp differs. `value` is the parsed text, valid for `readBso`.
  */
 export function toExposedText(text: string, value: object): string | null {
@@ -65,9 +65,9 @@ export function toExposedText(text: string, value: object): string | null {
   const tokenAt = text.indexOf(modifiedToken)
   if (tokenAt === -1 || text.indexOf(modifiedToken, tokenAt + 1) !== -1) return null
   const from = tokenAt + modifiedToken.length
-  secondsForm.lastIndex = from
-  if (!secondsForm.test(text)) return null
-  const to = secondsForm.lastIndex - 1
+  secondsPattern.lastIndex = from
+  if (!secondsPattern.test(text)) return null
+  const to = secondsPattern.lastIndex - 1
   const milliseconds = `${text.slice(from, to - 3)}${text.slice(to - 2, to)}0`
   return `${text.slice(0, tokenAt)}"last_modified":${milliseconds}${text.slice(to)}`
 }

@@ -57,7 +57,7 @@ const closing = Buffer.from('}\n')
 const comma = 0x2c
 const quote = 0x22
 const backslash = 0x5c
-const blank = 0x20
+const space = 0x20
 const zero = 0x30
 const minus = 0x2d
 const dot = 0x2e
@@ -112,7 +112,7 @@ function endOfString({ bytes, words, wordsAt }: Lines, from: number): number {
   for (;;) {
     const byte = bytes[at]!
     if (byte === quote) return at + 1
-    if (!(byte >= blank)) return 0
+    if (!(byte >= space)) return 0
     const length = byte === backslash ? escapeLength(bytes, at) : 1
     if (length === 0) return 0
     at += length

@@ -43,10 +43,10 @@ export interface GuardedCall {
 /** A circuit opens after failures of this many users without a success in between. */
 const usersToOpen = 3
 const minOpenMs = 1000
-/** Bounds the open time, so that a recovered host is in use within five seconds. */
+/** Bounds the open time, so that a recovered host is used again within five seconds. */
 const maxOpenMs = 4000
 /** Shorter timeouts don't count as failures: they come from the client's deadline, not from the host. */
-export const minFairTimeoutMs = 900
+export const minCountedTimeoutMs = 900
 /** Bounds what is remembered of hosts, and of users whose calls fail. */
 const maxHosts = 1000
 const maxUsers = 1000
@@ -80,8 +80,9 @@ export class Breakers {
   /** Reports that a call failed. Each call ends with one `failed` or `answered`. */
   failed(call: GuardedCall, error: unknown): void {
     const failure = error instanceof UpstreamError ? error.failure : null
-    const isFairTimeout = failure === 'timeout' && this.options.now() - call.beganAtMs >= minFairTimeoutMs
-    if (failure === 'unreachable' || failure === 'connection-lost' || isFairTimeout)
+    const isCountedTimeout =
+      failure === 'timeout' && this.options.now() - call.beganAtMs >= minCountedTimeoutMs
+    if (failure === 'unreachable' || failure === 'connection-lost' || isCountedTimeout)
       call.circuit.fail(call, failure)
     else if (failure === 'bad-response') call.circuit.succeed(call)
     else call.circuit.ignore(call)
@@ -192,7 +193,7 @@ class Circuit {
 
   /** Whether a failure is outdated: the call began before the last success, or its lost connection was counted already. */
   #isOutdated({ beganAtMs }: GuardedCall, failure: string): boolean {
-    // Calls that time out together may span many successes.
+    // A call may time out long after others have succeeded.
     if (beganAtMs < this.#succeededAtMs) return true
     if (failure !== 'connection-lost') return false
     // All calls on a lost connection began before the first of them failed.

@@ -37,7 +37,7 @@ export async function countRecords(
   { newer, older, ids, excludedIds }: ListFilter,
 ): Promise<RecordCount> {
   if (newer === undefined && older === undefined && !ids && !excludedIds?.size) {
-    // Reads the timestamp first: if it is older than the count, a client asks again; a newer one would hide a change.
+    // Reads the timestamp first: if it is older than the count, clients request the count again; a newer one would hide a change.
     const { collections } = await readCollectionTimestamps(calls)
     return {
       timestamp: collections.get(collection) ?? zeroTimestamp,

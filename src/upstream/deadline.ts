@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 
 /** Client disconnects are noticed after this time; most calls end earlier and never need to listen. */
-const hangUpMs = 250
+const disconnectCheckMs = 250
 
 /** Aborts a call when it times out or its client disconnects. */
 export class Deadline implements EventListenerObject {
@@ -24,7 +24,7 @@ export class Deadline implements EventListenerObject {
     this.clear()
     this.#timeoutError = timeoutError
     const listensLater = this.client !== undefined && this.#listensTo === null
-    const firstMs = listensLater ? Math.min(ms, hangUpMs) : ms
+    const firstMs = listensLater ? Math.min(ms, disconnectCheckMs) : ms
     this.#leftMs = ms - firstMs
     this.#timer = setTimeout(wake, firstMs, this)
   }

@@ -24,7 +24,7 @@ import type {
 import type { StorageCalls, StorageRead } from './call.ts'
 
 /** Lists records: with a limit in one request, otherwise in as many as the storage has pages. */
-export async function listPlainly(
+export async function listByQuery(
   calls: StorageCalls,
   collection: string,
   options: ListOptions,

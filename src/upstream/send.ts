@@ -11,7 +11,7 @@ import {
 import { Deadline } from './deadline.ts'
 import type { CallTally, HeldMemory } from '../domain/record-storage.ts'
 import {
-  minFairTimeoutMs,
+  minCountedTimeoutMs,
   type Breakers,
   type GuardedCall,
   type GuardedRequest,
@@ -191,7 +191,7 @@ export function createUpstream(options: UpstreamOptions) {
     if (length > allowed) return null
     const hold = (bytes: number) => call.hold(copiesInMemory * bytes)
     if (length === 0) return await readBounded(call, allowed, hold)
-    // Reserves everything first, so that of many concurrent responses some complete and the others fail early.
+    // Reserves everything first, so that some of many concurrent responses complete and the others fail early.
     hold(length)
     return await readBounded(call, allowed)
   }
@@ -298,7 +298,7 @@ class Call implements BodyStream {
     const { guard, response } = this
     const isTimeout = failure instanceof UpstreamError && failure.failure === 'timeout'
     if (!isTimeout || guard === null || response !== null) return false
-    return this.upstream.now() - guard.beganAtMs >= minFairTimeoutMs
+    return this.upstream.now() - guard.beganAtMs >= minCountedTimeoutMs
   }
 
   /** Ends the call; `failure` is null if it succeeded. Further calls do nothing. */

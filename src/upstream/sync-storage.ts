@@ -4,7 +4,7 @@ import { readCollectionTimestamps, readLimits } from './account.ts'
 import { readRecordAnswer, recordRequest } from './bso.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'
 import { listByIds } from './list-by-ids.ts'
-import { listPlainly, ListPages } from './list.ts'
+import { listByQuery, ListPages } from './list.ts'
 import { chunkIds, isListable, unmodifiedSinceHeader } from './request.ts'
 import { StorageWrites } from './writes.ts'
 import type { BulkStorage, ListFilter, ListOptions, ListOutcome } from '../domain/record-storage.ts'
@@ -29,7 +29,7 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
     let document: ListPages | null = null
     try {
       const isOneRequest = !options.ids || chunkIds(options.ids).length === 1
-      const list = isOneRequest ? listPlainly : listByIds
+      const list = isOneRequest ? listByQuery : listByIds
       const outcome = await list(this, collection, options, precondition)
       if (outcome.outcome === 'page' && outcome.page.document instanceof ListPages)
         document = outcome.page.document

@@ -23,7 +23,7 @@ interface TokenServerOptions {
 const exchangePath = '/1.0/sync/1.5'
 const maxAnswerBytes = 65_536
 
-/** Known identities are remembered, to tell them from made-up ones. */
+/** Known identities are remembered, to distinguish them from made-up ones. */
 const maxIdentities = 10_000
 
 export class TokenServer {

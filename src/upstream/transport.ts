@@ -25,7 +25,7 @@ interface Origin {
 
 /**
  * How long an origin is assumed to lack an HTTP version. Short if it had the version before, because a broken handshake may have another
- * reason; else long, because each failed handshake costs several round trips.
+ * reason; otherwise long, because each failed handshake costs several round trips.
  */
 const withoutVersionMs = 600_000
 const brokenHandshakeMs = 10_000
@@ -166,8 +166,8 @@ export class Transport {
     tls: Tls,
   ): Promise<Response> {
     headers['Accept-Encoding'] = 'identity'
-    // Over HTTP/2 the runtime repeats requests refused with REFUSED_STREAM. HAProxy also refuses applied writes so, when its storage dies.
-    // A body that can be read once prevents the repetition; a DELETE has none, because HAProxy would reset it.
+    // Over HTTP/2 the runtime repeats requests refused with REFUSED_STREAM. HAProxy also refuses applied writes this way when its storage dies.
+    // A body that can be read only once prevents the repetition; a DELETE has none, because HAProxy would reset it.
     const isReadOnce = method === 'POST' && protocol === 'http2'
     if (isReadOnce) headers['Content-Length'] = String(Buffer.byteLength(body ?? ''))
     const isAvoiding = (this.#origins.get(url.origin)?.avoidsConnectionsUntilMs ?? 0) > this.options.now()

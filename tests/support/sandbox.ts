@@ -48,7 +48,7 @@ const mysql: Quirks = {
   unorderedIds: true,
   unsortedFirst: false,
   listCap: 10_000,
-  batchIdForm: 'decimal',
+  batchIdPattern: 'decimal',
   appendOverwritesAll: true,
   storable: /^[\0-\u00ff]*$/,
 }
@@ -62,7 +62,7 @@ const spanner: Quirks = {
   defaultSort: 'none',
   unsortedFirst: false,
   plainOffsets: true,
-  batchIdForm: 'hex',
+  batchIdPattern: 'hex',
   storable: /^[^]*$/,
 }
 
@@ -82,7 +82,7 @@ const python: Quirks = {
   foldsIds: true,
   expiredCounts: false,
   unsortedFirst: false,
-  batchIdForm: 'decimal',
+  batchIdPattern: 'decimal',
   storable: /^[^]*$/,
 }
 

@@ -2,11 +2,11 @@ import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/pr
 import { join } from 'node:path'
 import { collectionKeys, decryptRecord, keyPairFromHex, UnreadableRecord } from '../../client/crypto.ts'
 import { ClientError } from '../../client/errors.ts'
-import { collectionForm } from '../../domain/record.ts'
+import { collectionPattern } from '../../domain/record.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { backupNames, fileOf, incompleteMark, readRecords, readState, type State } from './backup-folder.ts'
 import { Progress } from './progress.ts'
-import { countOf, doneInPart, printableLine, withAccount, type Session } from './session.ts'
+import { countOf, partialSuccess, printableLine, withAccount, type Session } from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -29,7 +29,7 @@ export function backup(options: GivenOptions, [folder]: string[], host: Host): P
     try {
       const problems = await new Backup(session, folder!).make(keep)
       for (const problem of problems) session.tell(problem)
-      return problems.length > 0 ? doneInPart : 0
+      return problems.length > 0 ? partialSuccess : 0
     } catch (error) {
       if (!isFileError(error)) throw error
       throw new ClientError(`Cannot write ${error.path ?? folder} (${reasonOf(error)})`, { cause: error })
@@ -116,7 +116,7 @@ class Backup {
     const collections = await client.collections()
     for (const [index, { name, lastModified }] of collections.entries()) {
       // Names become file names, and BRIDGE_URL may name a malicious bridge.
-      if (!collectionForm.test(name)) {
+      if (!collectionPattern.test(name)) {
         problems.push(`${JSON.stringify(name)}: not a valid collection name`)
         continue
       }

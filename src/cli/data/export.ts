@@ -28,7 +28,7 @@ import { collectYoungGarbage } from './garbage.ts'
 import { exportFormats } from './export-formats.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
-import { countOf, doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import { countOf, partialSuccess, printableLine, withAccount, writeOut, type Session } from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
@@ -148,7 +148,7 @@ class Reading {
     if (output !== null && !isWhole) tell(`Wrote ${output}, except for the above`)
     // Cron mails all output, so success is only reported on terminals.
     else if (output !== null && this.session.host.stderr.isTty) tell(`Wrote ${output}`)
-    return isWhole ? 0 : doneInPart
+    return isWhole ? 0 : partialSuccess
   }
 }
 

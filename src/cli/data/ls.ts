@@ -1,6 +1,13 @@
 import { ClientError } from '../../client/errors.ts'
 import { isoOf, jsonText } from '../../client/files.ts'
-import { describeAbsent, doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import {
+  describeAbsent,
+  partialSuccess,
+  printableLine,
+  withAccount,
+  writeOut,
+  type Session,
+} from './session.ts'
 import { titleOf } from './title.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -53,7 +60,7 @@ async function listRecords(
   }
   if (unreadable === 0) return 0
   tell(`${unreadable} of these cannot be decrypted`)
-  return doneInPart
+  return partialSuccess
 }
 
 /** Formats a record as one line of JSON: where it is, when it changed, and its content, or why it can't be read. */

@@ -32,7 +32,7 @@ export interface Plan {
   /** Records that differ in the storage; written only if `overwrites`. */
   different: ClearRecord[]
   /** Folders that get back their children. */
-  mended: ClearRecord[]
+  repaired: ClearRecord[]
   /** Ids of records that must be encrypted again but can't be decrypted. */
   unreadable: string[]
 }
@@ -69,7 +69,7 @@ export class Translator {
     const current = new Map<string, StoredRecord>()
     for await (const { records } of this.client.collection(collection).storedPages({ pageSize: null }))
       for (const record of records) current.set(record.id, record)
-    const plan: Plan = { requests: [], missing: [], deleted: [], different: [], mended: [], unreadable: [] }
+    const plan: Plan = { requests: [], missing: [], deleted: [], different: [], repaired: [], unreadable: [] }
     const restored = new Map<string, ClearRecord>()
     for await (const record of readRecords(this.backup, collection)) {
       if (wanted.ids && !wanted.ids.has(record.id)) continue
@@ -139,9 +139,9 @@ export class Translator {
       const ids = new Set(children.map(({ id }) => id))
       const merged = mergeChildren(listOf(parent.children), listOf(before?.children), ids)
       if (merged.length === listOf(parent.children).length) continue
-      const mended = { ...parent, children: merged }
-      plan.mended.push(mended)
-      plan.requests.push(await this.#putClear('bookmarks', mended, there))
+      const repaired = { ...parent, children: merged }
+      plan.repaired.push(repaired)
+      plan.requests.push(await this.#putClear('bookmarks', repaired, there))
     }
   }
 

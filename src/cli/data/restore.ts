@@ -5,7 +5,7 @@ import { backupNames, readState } from './backup-folder.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
 import { Translator, type Plan } from './restore-plan.ts'
-import { doneInPart, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import { partialSuccess, printableLine, withAccount, writeOut, type Session } from './session.ts'
 import { titleOf } from './title.ts'
 import { UsageError } from './usage-error.ts'
 import type { TransactionRequest } from '../../client/sync-client.ts'
@@ -52,7 +52,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       isWhole &&= isWritten && plan.unreadable.length === 0
     }
     if (!writes) tell('Nothing was written. Add --write to write this.')
-    return isWhole ? 0 : doneInPart
+    return isWhole ? 0 : partialSuccess
   })
 }
 
@@ -74,20 +74,24 @@ async function chooseCollections(backup: string, named: string[]): Promise<strin
 
 /** Reports the number of changes. */
 function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
-  const { deleted, different, mended, unreadable, requests } = plan
+  const { deleted, different, repaired, unreadable, requests } = plan
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
   if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
-  if (mended.length > 0) tell(`  ${mended.length} of them are folders that regain their contents`)
+  if (repaired.length > 0) tell(`  ${repaired.length} of them are folders that regain their contents`)
   if (unreadable.length > 0) tell(`  cannot be decrypted: ${unreadable.map(printableLine).join(' ')}`)
 }
 
 /** Lists the changes, one record per line. */
 async function list({ host }: Session, collection: string, plan: Plan, overwrites: boolean): Promise<void> {
-  const { missing, deleted, different, mended } = plan
-  const lines = Object.entries({ missing, deleted, different: overwrites ? different : [], mended }).flatMap(
-    ([kind, records]) =>
-      records.map((record) => [collection, kind.padEnd(9), titleOf(collection, record) || record.id]),
+  const { missing, deleted, different, repaired } = plan
+  const lines = Object.entries({
+    missing,
+    deleted,
+    different: overwrites ? different : [],
+    repaired,
+  }).flatMap(([kind, records]) =>
+    records.map((record) => [collection, kind.padEnd(9), titleOf(collection, record) || record.id]),
   )
   await writeOut(host, lines.map((cells) => `${cells.map(printableLine).join('  ')}\n`).join(''))
 }

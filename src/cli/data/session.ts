@@ -13,7 +13,7 @@ import type { Host } from '../host.ts'
 export const mozillaTokenServer = 'https://token.services.mozilla.com'
 
 /** Exit code of a command that succeeded only in part. */
-export const doneInPart = 3
+export const partialSuccess = 3
 
 /** The context of a command. */
 export interface Session {
