@@ -11,7 +11,7 @@ export interface BatchTimes {
 
 const writes = 25
 
-/** How long conditional writes of 25 records take in one batch, one by one, and one by one without us between. */
+/** Times conditional writes of 25 records: as one batch, one by one, and one by one without the bridge. */
 export async function measureBatch(bridgeExecutable: string, rounds: number): Promise<BatchTimes[]> {
   const sandbox = start([process.execPath, `${import.meta.dir}/../sandbox.ts`], {
     core: cores.load,

@@ -4,7 +4,7 @@ import { interleave, median, ratio } from '../statistics.ts'
 import { startBridge, startPeer, startStraight, type Server, type Subject } from '../subjects.ts'
 import type { Far } from '../far.ts'
 
-/** Many clients of many users, who ask for one record. */
+/** Many clients of many users, each requesting one record. */
 export interface Crowd {
   name: string
   clients: number
@@ -17,18 +17,18 @@ export const crowds: Crowd[] = [
   { name: '256 clients, another user with each request', clients: 256, users: 'each' },
 ]
 
-/** What one server answered to a crowd. */
+/** The results of one server under load. */
 export interface AtADistance {
   crowd: string
   name: string
-  /** Only those that were answered. */
+  /** Successful requests only. */
   requestsPerSecond: number
-  /** Share of the requests that were refused or failed. */
+  /** Share of requests that were rejected or failed. */
   refused: number
   p50: number
   p99: number
   cpuMicroseconds: number
-  /** Requests per second, to those of each peer. */
+  /** Requests per second, relative to each peer. */
   ratioTo: Record<string, number>
 }
 
@@ -41,15 +41,15 @@ export interface DistanceOptions {
 }
 
 export const distancePeers = {
-  /** With as many calls at a time as the bridge has. */
+  /** As many concurrent calls as the bridge allows. */
   passThrough: 'pass-through',
-  /** As the runtime starts it. */
+  /** The runtime's default. */
   with256Calls: 'pass-through, 256 calls',
   straight: 'straight',
 }
 export const bridgeName = 'Sync Bridge'
 
-/** The bridge and its peers over TLS and HTTP/2, 50 ms away from token server and storage. */
+/** The bridge and its peers over TLS and HTTP/2, with 50 ms to the token server and the storage. */
 export async function measureDistance(
   executable: string,
   far: Far,

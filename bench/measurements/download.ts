@@ -6,13 +6,13 @@ export interface Download {
   name: string
   megabytesPerSecond: number
   firstByteMs: number
-  /** Most memory during a download, above that of the process before the first one. */
+  /** Peak memory during a download, relative to the process before the first one. */
   megabytesAboveIdle: number
   ratioTo(base: Download): number
   rates: number[]
 }
 
-/** Reads one long list with curl, subjects in turn. */
+/** Reads one long list with curl, alternating between subjects. */
 export async function measureDownloads(subjects: Subject[], rounds: number): Promise<Download[]> {
   const idle = subjects.map(({ pids }) => residentMegabytes(pids))
   for (const subject of subjects) await download(subject)
@@ -58,7 +58,7 @@ export interface SlowReaders {
   course: [seconds: number, megabytes: number][]
 }
 
-/** So many clients that read one long list at 500 KB/s each, for some seconds. */
+/** Reads one long list with many clients at 500 KB/s each, for some seconds. */
 export async function measureSlowReaders(
   { url, headers, pids }: Subject,
   count: number,

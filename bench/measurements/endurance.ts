@@ -10,7 +10,7 @@ export interface Endurance {
   course: [requests: number, megabytes: number][]
 }
 
-/** Memory over many requests: until there were so many, or the time is over. */
+/** Memory over many requests: until the count is reached or the time is up. */
 export async function measureEndurance(
   subject: Subject,
   { requests: wanted, seconds, script }: { requests: number; seconds: number; script: string },
@@ -26,7 +26,7 @@ export async function measureEndurance(
     course.push([requests, megabytes])
     if (requests >= 10_000) early ||= megabytes
   }
-  // Memory goes up and down between two collections, so the last runs count together.
+  // Memory rises and falls between two collections, so the last runs are combined.
   const late = median(course.slice(-9).map(([, megabytes]) => megabytes))
   return { requests, megabytes: { early, late }, course }
 }

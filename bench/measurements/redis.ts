@@ -3,13 +3,13 @@ import { load, type LoadOptions } from '../load.ts'
 import { cores, freePort, start, stop } from '../processes.ts'
 import { startBridge } from '../subjects.ts'
 
-/** What one user whom the bridge does not know costs Redis. */
+/** The Redis commands that one unknown user causes. */
 export interface RedisCost {
   bytes: number
   commands: number
 }
 
-/** Asks as each time another user, whose credentials go to Redis; none of them are forgotten while it lasts. */
+/** Sends each request as a new user, whose credentials go to Redis; none are evicted during the run. */
 export async function measureRedis(
   executable: string,
   tokenServerUrl: string,

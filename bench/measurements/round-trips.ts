@@ -6,7 +6,7 @@ import { cores, freePort, stop } from '../processes.ts'
 import { median } from '../statistics.ts'
 import { startBridge, startNginx } from '../subjects.ts'
 
-/** How many round trips an operation takes: its duration, divided by that of one. */
+/** The round trips of an operation: its duration divided by that of one round trip. */
 export interface RoundTrips {
   name: string
   http2: number
@@ -25,12 +25,12 @@ interface Client {
 
 interface Operation {
   name: string
-  /** Prepared ones are asked before, and not measured. */
+  /** Prepared requests are sent first, and not measured. */
   prepare?(client: Client, round: number): Promise<void>
   run(client: Client, round: number): Promise<void>
 }
 
-/** Names a record below the user's bucket. */
+/** The path of a record in the user's bucket. */
 function at(collection: string, id = ''): string {
   return `/collections/${collection}/records${id && `/${id}`}`
 }
@@ -97,7 +97,7 @@ const operations: Operation[] = [
   },
 ]
 
-/** The sandbox behind nginx, which offers TLS with HTTP/2 and without, at the end of a wire. */
+/** The sandbox behind nginx, with TLS and HTTP/2 and without, at the end of a slow connection. */
 export async function measureRoundTrips(
   executable: string,
   folder: string,
@@ -131,7 +131,7 @@ export async function measureRoundTrips(
     const settings = { ...writable, certificate_ca_bundle: tls!.caPath }
     const bridge = await startBridge(executable, origin, { settings })
     const client = clientOf(bridge.origin, sandbox.addUser(protocol))
-    // The connections stand, and no collection is new.
+    // Connections are open, and no collection is new.
     await client.batch(puts(12, 0, collections))
     await client.ask('PUT', at('tabs', 'record'), { data })
     for (const operation of operations) figures[protocol].push(await timeOf(operation, client, rounds))

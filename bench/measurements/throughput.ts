@@ -2,14 +2,14 @@ import { load, percentiles, type Run } from '../load.ts'
 import { interleave, median, ratio } from '../statistics.ts'
 import type { Subject } from '../subjects.ts'
 
-/** What all rounds together showed of one subject. */
+/** The results of one subject over all rounds. */
 export interface Throughput {
   name: string
   requestsPerSecond: number
-  /** To the first of the subjects with that name, round by round. */
+  /** Relative to the first subject with that name, round by round. */
   ratioTo(base: Throughput): number
   cpuMicroseconds: number
-  /** Of the processor time of a request, likewise. */
+  /** The same for the CPU time per request. */
   cpuRatioTo(base: Throughput): number
   latencies: number[]
   failures: number
@@ -20,13 +20,13 @@ export interface ThroughputOptions {
   connections: number
   seconds: number
   rounds: number
-  /** Seconds of load before anything counts: compilers need some thousand requests. */
+  /** Seconds of warm-up: compilers need some thousand requests. */
   warmUpSeconds: number
   script: string
   core?: string
 }
 
-/** Loads subjects in turn. */
+/** Measures the subjects in turn. */
 export async function measureThroughput(
   subjects: Subject[],
   { rounds, warmUpSeconds, ...options }: ThroughputOptions,

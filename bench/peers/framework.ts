@@ -1,7 +1,6 @@
 /**
- * Pass-through with what no service of this kind does without, and nothing of what ours is for: the framework, a time
- * limit that can end the call, the headers of every answer. It tells how much of the distance to pass-through is none of
- * our doing.
+ * Pass-through with only what any such service needs: the framework, a timeout that aborts the call, and common headers. Shows how much of
+ * the difference to pass-through is not ours.
  */
 import { Elysia } from 'elysia'
 

@@ -1,4 +1,4 @@
-/** What one writes first: read the storage's answer whole, make records of it, print them. */
+/** The naive way: buffers the storage's response, parses the records, and serializes them. */
 const storage = process.env.UPSTREAM ?? ''
 
 interface Bso {

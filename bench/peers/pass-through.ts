@@ -1,4 +1,4 @@
-/** The least that this runtime can do between a client and a server: each answer goes on as it comes. */
+/** The minimum for this runtime between a client and a server: passes each response on as it arrives. */
 import { readFileSync } from 'node:fs'
 
 const { UPSTREAM: target = '', UPSTREAM_CA: caPath, UPSTREAM_PROTOCOL: protocol } = process.env

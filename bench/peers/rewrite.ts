@@ -1,6 +1,6 @@
 /**
- * A stream that rewrites every timestamp of a storage's list and makes one JSON document of it, and nothing else: no
- * checks, no framework, no headers of our own. What a list costs beyond that is ours.
+ * Rewrites the timestamps of a storage's list into one JSON document, as a stream, and nothing else: no checks, no framework, no headers.
+ * Whatever a list costs beyond that is ours.
  */
 const source = process.env.UPSTREAM ?? ''
 const token = Buffer.from('"modified":')
@@ -45,7 +45,7 @@ Bun.serve({
   },
 })
 
-/** Whole lines, the last one with its line break, as elements of an array. */
+/** Converts whole lines, the last one with its line break, into elements of an array. */
 function rewrite(lines: Buffer, before: string): Buffer {
   const out = Buffer.allocUnsafeSlow(lines.length + (lines.length >> 6) + 64)
   let length = out.write(before)

@@ -1,7 +1,6 @@
 /**
- * A measuring stick: GET of one record written straight, in the framework's own idiom, with everything that such a
- * request has to do. It shows what the request may cost, and how short its way can be. It is not the service: one storage
- * call, no renewal of credentials, no batch, no streaming.
+ * A reference: GET of one record, in the framework's own idiom, with everything that such a request needs. Shows how cheap and short it can
+ * be. Not the service: one storage call, no renewed credentials, no batch, no streaming.
  */
 import { readFileSync } from 'node:fs'
 import { Elysia, t } from 'elysia'
@@ -12,7 +11,7 @@ const overTls =
     ? {}
     : { protocol: protocol as 'http2' | 'http1.1', tls: { ca: readFileSync(caPath, 'utf8') } }
 
-// --- What is asked: one schema is check, type and document ---------------------------------------------------------
+// --- The request: one schema for validation, type and document ------------------------------------------------------
 
 const recordPath = t.Object({
   bucket_id: t.String({ minLength: 1, maxLength: 256, description: 'The client state' }),
@@ -54,7 +53,7 @@ class ServiceError extends Error {
   }
 }
 
-// --- Who asks: credentials are remembered by the headers as they came ---------------------------------------------
+// --- Credentials, cached by the headers as sent ---------------------------------------------------------------------
 
 interface Session {
   hawkId: string
@@ -118,7 +117,7 @@ async function openSession(
   return session
 }
 
-// --- The call: limited, timed, signed, counted, in one function -----------------------------------------------------
+// --- The call: limits, timeout, signature and metrics in one function -----------------------------------------------
 
 const node = {
   isOpen: true,
@@ -203,7 +202,7 @@ function toExposed(text: string, id: string): { lastModified: number; json: stri
   }
 }
 
-// --- What is counted -------------------------------------------------------------------------------------------------
+// --- Metrics --------------------------------------------------------------------------------------------------------
 
 const bounds = [1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000]
 const upstreamMs = new Float64Array(bounds.length + 1)
@@ -227,7 +226,7 @@ const everyAnswer = {
 }
 const requestIdPattern = /^[\w.-]{1,64}$/
 
-/** Answers one record. What it needs has been checked before: the path and the headers by their schemas. */
+/** Returns one record. Path and headers were validated by their schemas. */
 async function answerRecord(context: {
   params: { collection_id: string; record_id: string }
   headers: Record<string, string | undefined>

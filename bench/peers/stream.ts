@@ -1,4 +1,4 @@
-/** Pass-through by a stream that this language's code can see, changing nothing: the most that rewriting can reach. */
+/** Pass-through as a stream that passes through JavaScript unchanged: the best that rewriting can reach. */
 const behind = process.env.UPSTREAM ?? ''
 
 Bun.serve({

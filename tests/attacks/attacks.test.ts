@@ -6,7 +6,7 @@ import { Client, requestText, startAttackedWorld, type AttackedWorld, type Route
 import type { Socket } from 'node:net'
 import type { Fault } from '../support/fault-proxy.ts'
 
-/** Memory that the unit for systemd grants. */
+/** The memory limit of the systemd unit. */
 const mostMiB = 512
 
 let world: AttackedWorld
@@ -35,7 +35,7 @@ afterAll(async () => {
   endAll()
 })
 
-/** A connection that sends this, and takes nothing of the answer unless it is told to. */
+/** Opens a connection and sends this; the response is not read until `resume`. */
 function send(route: Route, text: string | Uint8Array): Promise<Socket> {
   const socket = route.connect()
   sockets.add(socket)
@@ -49,7 +49,7 @@ function send(route: Route, text: string | Uint8Array): Promise<Socket> {
   })
 }
 
-/** So many at a time that do something over and over until the attack is over. */
+/** Repeats an action with that many concurrent attackers until the attack ends. */
 function keepDoing(count: number, action: (turn: number) => Promise<unknown>): void {
   const { signal } = attack
   for (let each = 0; each < count; each++) {
@@ -72,7 +72,7 @@ const askAsStranger = ({ origin }: Route, path: string, name: number | string) =
 
 const strangersPath = '/v1/buckets/0123456789abcdef0123456789abcdef/collections/tabs/records/x'
 
-/** A hundred requests of the bystander while others attack: what went wrong. */
+/** Sends a hundred requests of a bystander during an attack; returns the failures. */
 async function failuresOfBystander(route: Route, client = bystander): Promise<(number | string)[]> {
   const failures = []
   for (let turn = 0; turn < 100; turn++) {
@@ -114,7 +114,7 @@ describe.each(['directly', 'through HAProxy', 'through nginx'])(
   },
 )
 
-// What follows is decided by the bridge alone: balancers add nothing to it but what they buffer.
+// Only the bridge decides the following cases: balancers add no more than buffering.
 describe('other users are not affected by', () => {
   const route = () => world.routes[0]!
 
@@ -193,7 +193,7 @@ describe('other users are not affected by', () => {
     expect([401, 429, 503]).toContain((await asStranger()).status)
     keepDoing(4, () => asStranger().catch(() => {}))
 
-    // Who logs in now asks the token server, too.
+    // Users who sign in now also need the token server.
     await expectNoHarm(route(), new Client(bystander.user))
   })
 
@@ -209,7 +209,7 @@ describe('other users are not affected by', () => {
     })
     keepDoing(100, (turn) => askAsStranger(route(), '/v1/', turn).catch(() => {}))
 
-    // Who logs in now asks the token server, too.
+    // Users who sign in now also need the token server.
     await expectNoHarm(route(), new Client(bystander.user))
   })
 })

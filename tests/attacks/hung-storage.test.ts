@@ -9,7 +9,7 @@ import type { Socket } from 'node:net'
 let world: AttackedWorld
 
 beforeAll(async () => {
-  // That is 44 calls for the host, the last eleven of them for users who have none.
+  // That is 44 calls for the host; the last eleven are reserved for users who have none.
   world = await startAttackedWorld({ BUN_CONFIG_MAX_HTTP_REQUESTS: '64' })
 })
 
@@ -54,7 +54,7 @@ describe('three users whose storages hang, and who ask 60 times each', () => {
       over.resolve()
       for (const socket of sockets) socket.destroy()
       expect([status, waitedMs.length]).toEqual([200, 20])
-      // Without a place of its own each would wait five seconds for its turn; a busy machine may be late for some.
+      // Without a reserved permit each would wait five seconds; a busy machine may delay a few.
       expect(waitedMs.toSorted((left, right) => left - right)[10]).toBeLessThan(1000)
     },
   )

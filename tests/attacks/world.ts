@@ -10,11 +10,11 @@ import { peakBytes, temporaryFolder } from '../support/processes.ts'
 import { serve } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** A way to the bridges: straight to one of them, or through a balancer as documented. */
+/** A route to the bridges: directly to one, or through a balancer as documented. */
 export interface Route {
   name: string
   origin: string
-  /** A connection that nothing has been sent on. */
+  /** An idle connection. */
   connect(): Socket
 }
 
@@ -25,14 +25,14 @@ export interface AttackedWorld extends AsyncDisposable {
   tokens: FaultProxy
   storage: FaultProxy
   routes: readonly Route[]
-  /** The most memory that any of the bridges has ever held, in MiB. */
+  /** The peak memory of any of the bridges, in MiB. */
   peakMiB(): number
   addUser(name: string): Client
 }
 
 const host = 'sync.example.org'
 
-/** Somebody with an account. */
+/** A user with an account. */
 export class Client {
   readonly #authorization: string
 
@@ -49,7 +49,7 @@ export class Client {
     return id === undefined ? records : `${records}/${id}`
   }
 
-  /** The status of a request, or how its connection failed. */
+  /** The status of a request, or the error of its connection. */
   async ask(route: Route, method: string, path: string, body?: object): Promise<number | string> {
     try {
       const answer = await fetch(route.origin + path, {
@@ -67,7 +67,7 @@ export class Client {
   }
 }
 
-/** The head of a request, and what is sent of its body. */
+/** The head of a request, and the part of its body that is sent. */
 export function requestText(
   method: string,
   path: string,

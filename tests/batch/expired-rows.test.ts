@@ -6,7 +6,7 @@ import { onlyIfAbsent, put, remove, transact } from './transact.ts'
 
 const { ttlSeconds } = fieldLimits
 
-/** A storage with one record, and a deletion of it among puts. */
+/** A storage with one record, and its deletion among puts. */
 function stored(): ModelStorage {
   const storage = new ModelStorage()
   storage.seed('tabs', [{ id: 'a', payload: 'old' }])
@@ -15,7 +15,7 @@ function stored(): ModelStorage {
 
 const deletion = [remove('tabs', 'a'), put('tabs', 'b', { payload: 'new' })]
 
-/** Another client has its turn once the deletion is committed, before its row is removed. */
+/** Lets another client write after the deletion is committed, before its row is removed. */
 function beforeRemoval(storage: ModelStorage, write: () => void): void {
   storage.onCall = ({ name }) => {
     if (name !== 'remove') return
@@ -24,7 +24,7 @@ function beforeRemoval(storage: ModelStorage, write: () => void): void {
   }
 }
 
-/** What another bridge does when it deletes a record among puts. */
+/** Imitates another bridge that deletes a record among puts. */
 function deletesElsewhere(storage: ModelStorage): void {
   storage.otherWrites('tabs', [{ id: 'a', payload: '', ttlSeconds: 0 }])
 }
@@ -121,7 +121,7 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     return storage
   }
 
-  /** The other bridge, at the next look. */
+  /** Imitates the other bridge's next check. */
   function atNextLook(storage: ModelStorage, act: () => void): void {
     storage.onCall = ({ name }) => {
       if (name !== 'snapshot' || storage.callCounts.snapshot !== 2) return

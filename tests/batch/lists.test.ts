@@ -39,7 +39,7 @@ describe('runTransaction: lists', () => {
       const { outcomes } = await transact(storage, [...writes, list('tabs', options)])
       const after = await transact(storage, [list('tabs', options)])
 
-      // A page of the storage is shorter by what is left out of it; one that is made here is full.
+      // Excluded records shorten a page of the storage; a page composed here is full.
       const shown = sorted(recordsOf(after.outcomes[0]))
       const isShorter = options.excludedIds && options.limit
       expect(sorted(recordsOf(outcomes[3]))).toEqual(isShorter ? expect.arrayContaining(shown) : shown)
@@ -244,7 +244,7 @@ describe('runTransaction: lists', () => {
     )
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['too-large', 'page', 'stored', 'too-large'])
-    // Four of the pieces that are too much, twice, and those of the short list: room is asked for before more is read.
+    // Four chunks of the list that is too large, twice, and those of the short list: memory is reserved before more is read.
     expect(storage.piecesRead).toBeLessThanOrEqual(4 + 2 + 4)
     expect(storage.cancelledStreams).toBe(2)
     expect(storage.contents().tabs!.a!.payload).toBe('new')

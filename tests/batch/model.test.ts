@@ -17,7 +17,7 @@ type Numbered = { index: number; operation: CollectionOperation }
 interface Case {
   seeds: { collection: string; id: string; sortindex: number | undefined }[]
   operations: DraftOperation[]
-  /** From that call on, so many calls go wrong, of all collections or of one. */
+  /** From that call on, that many calls fail: of all collections, or of one. */
   faults: { call: number; span: number; only: string | null; fault: ModelFault }[]
   others: { call: number; collection: string; id: string; deed: 'put' | 'remove' }[]
   canStage: boolean
@@ -37,7 +37,7 @@ interface DraftOperation {
 }
 
 const cast = <Value>(...values: Value[]) => fc.constantFrom(...values)
-/** One of the words, which are as frequent as they are in the text. */
+/** One of the words, weighted by how often they occur in the text. */
 const word = <Word extends string>(text: string) => cast(...(text.split(' ') as Word[]))
 
 const collection = cast(...collections)
@@ -112,13 +112,13 @@ describe('runTransaction', () => {
       }),
       {
         numRuns: cases,
-        // Always the same, so that a commit passes on every day or on none; FC_SEED=… by hand.
+        // A fixed seed, so that the result is reproducible; set FC_SEED to try others.
         seed: Number(process.env.FC_SEED ?? 20_780),
         path: process.env.FC_PATH ?? '',
       },
     )
 
-    // The generator would prove little if it never got so far.
+    // The generator must reach each of these cases.
     for (const figure of Object.values(seen)) expect(figure).toBeGreaterThan(0)
   }, 300_000)
 })
@@ -196,7 +196,7 @@ function toPrecondition(condition: DraftOperation['condition'], known: number): 
   }
 }
 
-/** What there would be, had the transaction never run. */
+/** What the storage would contain without the transaction. */
 function withoutUs(drawn: Case, storage: ModelStorage) {
   const alone = seeded(drawn)
   for (const { by, kind, collection, ids, after } of storage.log) {
@@ -212,8 +212,8 @@ function withoutUs(drawn: Case, storage: ModelStorage) {
 }
 
 /**
- * Records that somebody else deleted as well, while the answer to our own deletion was lost or before it was taken
- * back. The storage keeps no trace of a deleted record, so nobody can tell whose deletion it was.
+ * Records that another client also deleted, while the response to our own deletion was lost or before it was undone. The storage keeps no
+ * trace of deletions, so it is unknown whose it was.
  */
 function twinDeletions(
   storage: ModelStorage,
@@ -235,7 +235,7 @@ function twinDeletions(
   return new Set(twins.filter((twin) => mayBeOurs.includes(twin)))
 }
 
-/** Whether carrying it out, or taking it back, may delete the record. */
+/** Whether applying or undoing it may delete the record. */
 function involvesDeletion(operation: CollectionOperation): operation is Extract<Operation, { id: string }> {
   return ['put', 'delete'].includes(operation.kind)
 }
@@ -248,7 +248,7 @@ function without(contents: ReturnType<ModelStorage['contents']>, twins: Set<stri
   )
 }
 
-/** An undo can't take away a sortindex that a record had not had. */
+/** An undo can't remove a sortindex that a record did not have. */
 function withoutNewWeights(contents: ReturnType<typeof without>, untouched: ReturnType<typeof without>) {
   return contents.map(({ sortindex, ...content }) => {
     const before = untouched.find(
@@ -258,7 +258,7 @@ function withoutNewWeights(contents: ReturnType<typeof without>, untouched: Retu
   })
 }
 
-/** Each put has a payload of its own. */
+/** Each put has its own payload. */
 function expectNothingTwice(storage: ModelStorage): void {
   const ours = storage.log.filter(({ by }) => by === 'us').flatMap(({ payloads }) => payloads)
   const written = ours.filter((payload) => payload.startsWith('put'))
@@ -277,7 +277,7 @@ function expectSequential(storage: ModelStorage, operations: CollectionOperation
     if (first === -1) expectSomeMoment(storage, collection, mine, log, result, failed)
     else {
       const last = log.findLastIndex(({ by }) => by === 'us')
-      // Deletions come last, and are decided again when somebody wrote before them.
+      // Deletions come last, and are decided again if another client wrote before them.
       const hasDeletes = mine.some(({ operation }) => involvesDeletion(operation))
       const span = log.slice(first, hasDeletes ? undefined : last + 1)
       const isAlone = span.every(({ by }) => by === 'us')
@@ -291,7 +291,7 @@ function expectSequential(storage: ModelStorage, operations: CollectionOperation
   }
 }
 
-/** Nobody came between our own writes: everything happened at one moment. */
+/** No other client wrote between our writes: everything happened at one time. */
 function expectMoment(
   storage: ModelStorage,
   mine: Numbered[],
@@ -303,14 +303,14 @@ function expectMoment(
 ): void {
   const { before, since } = log[first]!
   let expected = sequentially(mine, before, since, failed)
-  // A collection that was made to exist beforehand may have been seen before or after that.
+  // A collection created beforehand may have been seen before or after that.
   if (storage.created.has(log[first]!.collection) && !agrees(mine, expected, result, failed, ownTimesOf(log)))
     expected = sequentially(mine, before, zeroTimestamp, failed)
   expectOutcomes(mine, expected, result, failed, ownTimesOf(log))
   expect(contentOf(log[last]!.after)).toEqual(Object.fromEntries(expected.after))
 }
 
-/** Others wrote between our steps: each record by itself went from one moment to the next. */
+/** Others wrote between our steps: each record went from one version to the next on its own. */
 function expectEachRecord(
   mine: Numbered[],
   log: AppliedWrite[],
@@ -333,7 +333,7 @@ function expectEachRecord(
       continue
     }
     if (touching.slice(first, last + 1).some(({ by }) => by === 'other')) continue
-    // A record is replaced in two steps, and the second is decided again when somebody wrote after the first.
+    // A record is replaced in two steps, and the second is decided again if another client wrote after the first.
     const isHalfReplaced =
       touching[last]!.kind === 'remove' && touching.slice(last).some(({ by }) => by === 'other')
     if (isHalfReplaced) continue
@@ -364,7 +364,7 @@ function expectOutcomes(
   }
 }
 
-/** Nothing was written: what was read was so at some moment, for every operation that writes or reads a record. */
+/** Nothing was written: each operation saw a state that existed at some time. */
 function expectSomeMoment(
   storage: ModelStorage,
   collection: string,
@@ -381,8 +381,8 @@ function expectSomeMoment(
       : []),
   ]
   const isWritten = mine.some(({ operation }) => operation.kind === 'put' || operation.kind === 'delete')
-  // A count is read by itself, after its timestamp; a collection that is only read is read in several calls.
-  // What was created and deleted again has left no trace, so a condition on the list does not see it either.
+  // A count is read on its own, after its timestamp; a collection that is only read takes several calls. What was created and deleted again
+  // leaves no trace, so a condition on the list does not see it.
   const isNothing = mine.some(({ index }) => ['stored', 'deleted'].includes(result.outcomes[index]!.outcome))
   const together = mine.filter(
     ({ operation }) => operation.kind !== 'count' && !(isNothing && operation.kind === 'list'),
@@ -419,10 +419,10 @@ function expectOutcome(
   if (actual.outcome === 'page') expect(actual.page.next !== null).toBe(shown.length < wanted.of!.length)
 }
 
-// What the transaction writes gets a timestamp that nobody can know beforehand, so it has no figure here.
+// The timestamps of the transaction's writes can't be predicted, so they are not compared.
 function normalised(value: unknown, ownTimes: Set<number>): unknown {
   const text = JSON.stringify(value, (key, member) => {
-    // The record once more, as the storage sent it.
+    // The same record, as the storage sent it.
     if (key === 'json') return undefined
     const isTime = key === 'lastModified' || key === 'timestamp'
     return isTime && (member === fresh || ownTimes.has(member)) ? 'own' : member
@@ -430,7 +430,7 @@ function normalised(value: unknown, ownTimes: Set<number>): unknown {
   return JSON.parse(text)
 }
 
-// When the answer to a deletion was lost, the earliest moment at which it can have happened stands for the true one.
+// If the response to a deletion was lost, its earliest possible timestamp is reported.
 function ownTimesOf(log: AppliedWrite[]): Set<number> {
   return new Set(log.flatMap(({ by, timestamp, since }) => (by === 'us' ? [timestamp, since + 10] : [])))
 }

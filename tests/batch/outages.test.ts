@@ -8,10 +8,10 @@ const collections = ['c0', 'c1', 'c2']
 const outagesMs = [100, 3000, 10_000]
 const requestTimesMs = [30_000, 1000]
 
-/** What a call meets while the storage is away: nobody listens, a 503, a 503 after what it did, or no answer. */
+/** How a call fails while the storage is down: unreachable, a 503, a 503 after it was applied, or no response. */
 const kinds: ModelFault[] = ['unreachable', 'error-before', 'error-after', 'reset-before', 'reset-after']
 
-/** Into each collection a creation, a replacement, an update and a deletion. */
+/** A creation, a replacement, an update and a deletion for each collection. */
 const operations: Operation[] = collections.flatMap((collection) => [
   put(collection, 'fresh', { payload: 'new' }),
   remove(collection, 'replaced'),
@@ -36,11 +36,11 @@ function stored({ canStage }: { canStage: boolean }): ModelStorage {
 interface Outage {
   kind: ModelFault
   ms: number
-  /** The call at which it begins, counted from 1. */
+  /** The first failing call, counted from 1. */
   call: number
 }
 
-/** Nobody reaches the storage from that call on, until so much time has passed. */
+/** Makes the storage unreachable from that call on, until the time has passed. */
 function interrupt(storage: ModelStorage, { kind, ms, call }: Outage): void {
   let untilMs: number | null = null
   storage.fault = ({ number }) => {
@@ -100,7 +100,7 @@ describe('runTransaction: a storage that is down for a while, during a batch ove
 
     expect(failure).not.toBeNull()
     expect(events.map(({ kind }) => kind)).toContain('partial')
-    // Fifteen seconds from the first commit, and no storm of calls in them.
+    // Fifteen seconds from the first commit, without flooding the storage with calls.
     expect(storage.clock.now() - startedAtMs).toBeWithin(15_000, 17_000)
     expect(storage.calls.length).toBeLessThan(200)
   })

@@ -3,18 +3,17 @@ import type { Precondition, SyncRecord } from '../../src/domain/record.ts'
 import { isListed, orders } from '../../src/domain/list.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 
-/** Stands for the timestamp of whatever the operations themselves write. */
+/** Stands for the timestamp of the operations' own writes. */
 export const fresh = Number.MAX_SAFE_INTEGER
 
-/** What the operations would give, done one by one by the letter of the contract, with nobody else around. */
+/** The expected results: operations executed one by one, as the contract says, without other clients. */
 export interface Expected {
   outcomes: Map<number, unknown>
   after: Map<string, { payload: string; sortindex?: number }>
 }
 
 /**
- * The plainest possible reading of the contract, to be compared with. `failed` are the operations that the storage
- * refused, and that therefore have no effect.
+ * A naive implementation of the contract, for comparison. `failed` lists the operations that the storage rejected, which have no effect.
  */
 export function sequentially(
   operations: { index: number; operation: Exclude<Operation, { kind: 'timestamps' }> }[],
@@ -83,7 +82,7 @@ export function sequentially(
         if (failed.has(index)) return { outcome: 'failed' }
         const { payload, sortindex, ttlSeconds } = operation.input
         const kept = before.get(operation.id)?.sortindex
-        // The row of a record that was deleted before keeps its sortindex, as that of an expired one does.
+        // A deleted record's row keeps its sortindex, as that of an expired one does.
         const row = current ?? (kept === undefined ? {} : { sortindex: kept })
         const stored: SyncRecord = { payload: '', ...row, id: operation.id, lastModified: fresh as never }
         if (payload !== undefined) stored.payload = payload
@@ -118,7 +117,7 @@ function isSame(precondition: Precondition, current: number): boolean {
   return precondition.kind === 'differs' && current === precondition.timestamp
 }
 
-/** The records that a list shows, all pages together. */
+/** The records of a list, over all pages. */
 function listed(records: SyncRecord[], { sort, ...filter }: ListOptions): SyncRecord[] {
   const ids = filter.ids && new Set(filter.ids)
   return records.filter((record) => isListed(record, filter, ids)).sort(orders[sort])

@@ -13,10 +13,10 @@ import {
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import type { ModelClock } from '../support/model-storage.ts'
 
-/** What became of a transaction. */
+/** The result of a transaction. */
 export interface Result {
   outcomes: OperationOutcome[]
-  /** What it rejected with, else null. */
+  /** The error it rejected with, or null. */
   failure: unknown
   events: TransactionEvent[]
 }

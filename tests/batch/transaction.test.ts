@@ -117,7 +117,7 @@ describe('runTransaction: storage calls', () => {
   const puts = (count: number, precondition?: Precondition) =>
     many.map((id, place) => put(names[place % count]!, id, { payload: 'x' }, precondition))
   const removals = (count: number) => names.slice(0, count).map((name) => remove(name, 'old'))
-  /** Staged where there are several; the limits have to be known once. */
+  /** Several writes are staged; the limits are read once. */
   const together = (count: number) =>
     count === 1 ? 3 : { limits: 1, snapshot: count, write: 1, stage: count - 1, commitStaged: count - 1 }
 

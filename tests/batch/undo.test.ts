@@ -5,10 +5,7 @@ import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
 import { put, remove, transact } from './transact.ts'
 
-/**
- * A storage that can't stage, so that `tabs` is committed before `zoo`, whose commit fails. What is done to `tabs`
- * has to be taken back.
- */
+/** A storage that can't stage, so `tabs` is committed before `zoo`, whose commit fails. The changes to `tabs` must be undone. */
 function doomed(): ModelStorage {
   const storage = new ModelStorage()
   storage.maxima = { ...generousLimits, batch: null }

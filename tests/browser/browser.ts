@@ -9,31 +9,31 @@ export interface Viewport {
 export const desk: Viewport = { width: 1280, height: 860 }
 export const phone: Viewport = { width: 390, height: 844 }
 
-/** Where a picture of this name is kept for people to look at. */
+/** Where to keep a screenshot of that name. */
 export const screenshot = (name: string) => join(import.meta.dir, '../../dist/screenshots', `${name}.png`)
 
 export interface OpenOptions {
-  /** @default a small one, because pixels are drawn without the help of a graphics card */
+  /** @default a small one, because there is no GPU */
   viewport?: Viewport
   /** @default light */
   scheme?: 'light' | 'dark'
-  /** Errors are part of the test: `endPages` does not tell them. */
+  /** The page is expected to log errors, so `endPages` ignores them. */
   mayFail?: boolean
 }
 
-/** The machine's Chromium, cut off from every host but loopback. */
+/** The machine's Chromium, limited to loopback. */
 export interface TestBrowser {
   /** Opens a page at an address. */
   open(address: string, options?: OpenOptions): Promise<Page>
   /**
-   * Closes all pages, and tells what went wrong in them: what the console called an error, violations of a policy among it, what
-   * was thrown, and requests with a secret in their address, or to another origin than those that the page began and ended with.
+   * Closes all pages; returns console errors and policy violations, uncaught exceptions, requests with a secret in their URL, and requests
+   * to an origin other than the page's.
    */
   endPages(): Promise<string[]>
   stop(): Promise<void>
 }
 
-// Names resolve nowhere, so that nothing could leave this machine. One does, because browsers trust 127.0.0.1 like https.
+// Names don't resolve, so nothing can leave this machine. One does, because browsers trust 127.0.0.1 like https.
 const flags = [
   '--headless',
   '--no-sandbox',
@@ -46,10 +46,10 @@ const flags = [
   '--host-resolver-rules=MAP nas.test 127.0.0.1, MAP * ~NOTFOUND, EXCLUDE 127.0.0.1',
 ]
 
-// As long as a test may take, because a busy machine says nothing about a page.
+// As long as a test may take, because slowness only shows that the machine is busy.
 const patienceMs = 110_000
 
-/** Starts the browser. Rejects when the machine has none, and says which package has it. */
+/** Starts the browser. Rejects if it is not installed, and names the package. */
 export async function startBrowser(): Promise<TestBrowser> {
   const executablePath = Bun.which('chromium')
   if (!executablePath) {
@@ -61,7 +61,7 @@ export async function startBrowser(): Promise<TestBrowser> {
   let ends: (() => Promise<string[]>)[] = []
   return {
     async open(address, { viewport = { width: 800, height: 600 }, scheme = 'light', mayFail = false } = {}) {
-      // Requests are watched, not intercepted: interception would answer preflights by itself.
+      // Watches requests without intercepting, because interception would answer preflights.
       const page = await browser.newPage({ viewport, colorScheme: scheme })
       page.setDefaultTimeout(patienceMs)
       const requested = new Set<string>()

@@ -24,7 +24,7 @@ afterAll(() => browser?.stop())
 
 const html = '<!doctype html><title>Application</title><script type="module" src="/page.js"></script>'
 
-/** A web server of an application: an origin of its own, with a page that has the clients. */
+/** An application's web server: its own origin, with a page that has the clients. */
 function startApplication() {
   const server = Bun.serve({
     hostname: '127.0.0.1',
@@ -53,7 +53,7 @@ function homeIn(bridge: TestBridge): Home {
   return { remote: `${bridge.url}/v1`, bucket: bridge.user.clientState, headers }
 }
 
-/** How the bridge answered requests of a method, from its log. */
+/** The bridge's responses to requests of a method, from its log. */
 function statusesOf(bridge: TestBridge, method: string): number[] {
   return bridge.logs
     .map((line) => JSON.parse(line) as { method?: string; route?: string; status?: number })

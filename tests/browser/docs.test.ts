@@ -31,7 +31,7 @@ async function openDocs(options: OpenOptions = {}, url = `${bridge.url}/v1/docs`
   return page
 }
 
-/** Fills in the dialog behind the Authorize button: the name of a scheme, and its value. */
+/** Fills in the dialog behind the Authorize button: a scheme's name and its value. */
 async function authorize(page: Page, values: Record<string, string>): Promise<void> {
   await page.locator('.btn.authorize').click()
   for (const [scheme, value] of Object.entries(values)) {
@@ -50,7 +50,7 @@ async function openOperation(page: Page, id: string): Promise<Locator> {
   return operation
 }
 
-/** Try it out, fill in, Execute: the status and the body that the page then shows. */
+/** "Try it out", fill in, "Execute": returns the status and the body that the page shows. */
 async function execute(page: Page, id: string, parameters: Record<string, string>, body?: unknown) {
   const operation = await openOperation(page, id)
   await operation.locator('.try-out__btn').click()
@@ -63,7 +63,7 @@ async function execute(page: Page, id: string, parameters: Record<string, string
   const status = await answer.locator('.response-col_status').innerText()
   const hasBody = Number.parseInt(status, 10) !== 204
   const shown = hasBody ? await answer.locator('.highlight-code code').first().innerText() : 'null'
-  // Closed again, because the page draws all that is open anew with every step.
+  // Closes it, because the page rerenders everything that is open at each step.
   await operation.locator('.opblock-summary-control').click()
   return { status: Number.parseInt(status, 10), body: JSON.parse(shown) }
 }
@@ -216,7 +216,7 @@ describe('/v1/docs in Chromium', () => {
       }),
     )
     await page.screenshot({ path: screenshot('docs-dark') })
-    // What a page still loads when its bridge ends would be an error.
+    // Requests that the page still makes when its bridge ends would be errors.
     await page.waitForLoadState('networkidle')
 
     expect(summary).toContain('(not enabled here)')
@@ -253,7 +253,7 @@ describe('/v1/docs in Chromium', () => {
     expect(layout.smallestText).toBeGreaterThanOrEqual(12)
   })
 
-  // Both schemes and both sizes once: a look at this page takes seconds of processor time.
+  // Each scheme and each size once, because this page takes seconds of CPU time to inspect.
   it.each([
     ['light', desk, ['Records-listRecords', 'Batch-batch']],
     ['dark', phone, ['Batch-batch']],
@@ -265,7 +265,7 @@ describe('/v1/docs in Chromium', () => {
       faults.push(...found.map((fault) => `${name}: ${fault}`))
     }
 
-    // The dialog first: with operations open, the page takes seconds for each step.
+    // The dialog first: with operations open, each step takes seconds.
     await page.locator('.model-container, .models button').first().click()
     await page.locator('.btn.authorize').click()
     await page.locator('.modal-ux').waitFor()

@@ -15,7 +15,7 @@ import {
 } from './explorer.ts'
 import { accessibilityFaults, coveredControls } from './inspect.ts'
 
-// The views that are left out have no element that these lack; passwords are looked at with one shown.
+// The omitted views have only elements that these also have; passwords are checked with one revealed.
 const views = ['devices', 'bookmarks', 'history', 'prefs', 'unreadable']
 
 let world: ExplorerWorld
@@ -28,7 +28,7 @@ afterEach(async () => expect(await world.browser.endPages()).toEqual([]))
 
 afterAll(() => world?.stop())
 
-/** A user with 5 000 bookmarks in one folder, and folders 12 deep, of which seven are indented. */
+/** A user with 5 000 bookmarks in one folder, and folders 12 deep, of which seven levels are indented. */
 function addGreatCollector() {
   const { sandbox } = world.bridge
   const user = sandbox.addUser('collector')
@@ -54,9 +54,9 @@ function addGreatCollector() {
   return user
 }
 
-/** How much is in the document: rows, and elements of all kinds. */
+/** The size of the document: rows, and elements of all kinds. */
 async function sizeOf(page: Page) {
-  // Rows are drawn with the next frame.
+  // Rows are drawn in the next frame.
   await page.locator('.row').first().waitFor()
   return await page.evaluate(() => ({
     rows: document.querySelectorAll('.row').length,
@@ -236,7 +236,7 @@ describe('the tree of bookmarks', () => {
     await page.locator('[role=treeitem]').first().focus()
 
     for (const [turn, typed] of ['re', 'boo'].entries()) {
-      // No time passes while a word is typed, and more than within one word between the two.
+      // No time passes while a word is typed; more than a word's time passes between the two.
       await page.evaluate(
         (value) => {
           Object.defineProperty(Event.prototype, 'timeStamp', { get: () => value, configurable: true })
@@ -312,7 +312,7 @@ describe('Escape', () => {
   })
 })
 
-/** Has everything looked at that the page can show. */
+/** Inspects everything that the page can show. */
 async function walk(page: Page, look: (name: string) => Promise<void>): Promise<void> {
   for (const view of views) {
     await choose(page, view)

@@ -29,7 +29,7 @@ afterEach(async () => expect(await world.browser.endPages()).toEqual([]))
 
 afterAll(() => world?.stop())
 
-/** Everything that a browser may keep of a page, as text. */
+/** Everything that a browser may store for a page, as text. */
 async function keptBy(page: Page): Promise<string> {
   return page.evaluate(async () => {
     const { navigation } = globalThis as unknown as { navigation: { entries(): { url: string }[] } }
@@ -445,7 +445,7 @@ describe('/v1/explore in Chromium', () => {
       sessionStorage.setItem('sync-bridge-explorer', JSON.stringify(values))
       location.hash = '#/history/not-read-yet'
     }, kept)
-    // What is drawn in the next frame is drawn when the form is there.
+    // Content of the next frame has been drawn when the form appears.
     await page.addInitScript(() => {
       const waiting: (() => void)[] = []
       Object.assign(globalThis, {

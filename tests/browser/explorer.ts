@@ -14,7 +14,7 @@ interface ExplorerOptions extends OpenOptions {
   view?: string
 }
 
-/** A bridge with the explorer over sample data, and a browser. On a desk unless told otherwise. */
+/** A bridge with the explorer over sample data, and a browser; a desktop window by default. */
 export interface ExplorerWorld {
   bridge: TestBridge
   browser: TestBrowser
@@ -25,7 +25,7 @@ export interface ExplorerWorld {
   stop(): Promise<void>
 }
 
-/** Each page that is opened decrypts all of `history` records. */
+/** Every page that is opened decrypts all records of `history`. */
 export async function startExplorer({ history }: { history: number }): Promise<ExplorerWorld> {
   const bridge = await startTestBridge({ settings: { explorer_enabled: 'true' } })
   fillSampleData(bridge.sandbox, bridge.user, { history })
@@ -49,7 +49,7 @@ export async function startExplorer({ history }: { history: number }): Promise<E
   }
 }
 
-/** One that nobody can read, one whose title is markup, and one with an address that must not become a link. */
+/** An undecryptable record, one whose title is markup, and one with a URL that must not become a link. */
 async function addUnusualBookmarks({ sandbox, user }: TestBridge): Promise<void> {
   const [keys] = sandbox.records(user, 'crypto')
   const keysOf = await collectionKeys(keyPairFromHex(user.syncKey.toString('hex')), keys!)
@@ -72,13 +72,13 @@ async function addUnusualBookmarks({ sandbox, user }: TestBridge): Promise<void>
   ])
 }
 
-/** Of a link that opens an account. */
+/** Lines of a link that opens an account. */
 export function fragmentOf(user: SandboxUser, token = user.bearerToken()): string {
   const { clientState, keyId, syncKey } = user
   return `#BUCKET=${clientState}&KEY_ID=${keyId}&BEARER_TOKEN=${token}&SYNC_KEY=${syncKey.toString('hex')}`
 }
 
-/** Waits until everything is read. Rejects when the page says why it can't be. */
+/** Waits until everything is read. Rejects if the page shows an error. */
 export async function isRead(page: Page): Promise<void> {
   await page.waitForFunction(() => {
     const trouble = document.querySelector<HTMLElement>('#trouble:not([hidden])')
@@ -88,7 +88,7 @@ export async function isRead(page: Page): Promise<void> {
   })
 }
 
-/** What the page says of a word, once it has looked for it. */
+/** The page's summary after searching for a word. */
 export async function lookFor(page: Page, word: string): Promise<string[]> {
   await page.fill('#search', word)
   await page.locator('#found strong').getByText(word, { exact: true }).waitFor()
@@ -97,31 +97,31 @@ export async function lookFor(page: Page, word: string): Promise<string[]> {
 
 export const choose = (page: Page, view: string) => page.click(`[data-view=${view}]`)
 
-/** Of the rows that lead to a site, or are folders. */
+/** The details links of rows, which sites and folders have. */
 export const detailsLinks = (page: Page) => page.locator('#view').getByRole('link', { name: /^Details of/ })
 
-/** What the fields of the form hold. */
+/** The values of the form's fields. */
 export const formValues = (page: Page) =>
   page
     .locator('#credentials input[name]')
     .evaluateAll((all) => all.map((each) => (each as HTMLInputElement).value))
 
-/** The name of the field in which one types. */
+/** The name of the focused field. */
 export const focusedField = (page: Page) => page.evaluate(() => document.activeElement?.getAttribute('name'))
 
-/** Of the rows, once they are drawn: that is in the frame after the list has come. */
+/** The rows, once drawn: in the frame after the list has arrived. */
 export async function titles(page: Page): Promise<string[]> {
   await page.locator('.row-title').first().waitFor()
   return page.locator('.row-title').allInnerTexts()
 }
 
-/** What a button of the menu saves. */
+/** The contents of the file that a menu button saves. */
 export async function download(page: Page, button: string) {
   await page.click('#download')
   return fileFrom(page, button)
 }
 
-/** What is saved when this is pressed. */
+/** The contents of the file that is saved when this is clicked. */
 export async function fileFrom(page: Page, button: string): Promise<{ name: string; text: string }> {
   const [file] = await Promise.all([page.waitForEvent('download'), page.click(button)])
   return { name: file.suggestedFilename(), text: await Bun.file((await file.path())!).text() }

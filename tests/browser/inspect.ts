@@ -1,16 +1,16 @@
 import { source, type AxeResults } from 'axe-core'
 import type { Page } from 'playwright-core'
 
-/** What somebody can press or type into. */
+/** Elements that can be clicked or typed into. */
 const controls = 'a, button, input, summary, [role=treeitem]'
 
 /**
- * The controls of a page that can't be hit, because something else lies over their centre. The rest is scrolled to
- * first, as a person would. Throws when the page has none at all.
+ * The page's controls that can't be clicked, because another element covers their centre. Scrolls each into view first, as a person would.
+ * Throws if the page has none.
  */
 export function coveredControls(page: Page): Promise<string[]> {
   return page.evaluate((controls) => {
-    // What is open lies over everything else, which is what it is for.
+    // An open dialog covers everything else, as intended.
     const within = document.querySelector('dialog[open], :popover-open') ?? document
     const visible = [...within.querySelectorAll(controls)].filter((element) =>
       element.checkVisibility({ visibilityProperty: true }),
@@ -18,9 +18,9 @@ export function coveredControls(page: Page): Promise<string[]> {
     if (visible.length === 0) throw new Error('There is no control on this page')
     return visible.flatMap((element) => {
       element.scrollIntoView({ block: 'nearest', inline: 'nearest' })
-      // Rows of a long list go when they are out of sight.
+      // Rows of a long list are removed when they scroll out of view.
       if (!element.isConnected) return []
-      // Of a link over two lines the first part: the middle of both may be beside either.
+      // For a link over two lines, its first part: the centre of both may be outside either.
       const { left, top, width, height } = element.getClientRects()[0]!
       const hit = document.elementFromPoint(left + width / 2, top + height / 2)
       if (hit === element || element.contains(hit)) return []
@@ -29,7 +29,7 @@ export function coveredControls(page: Page): Promise<string[]> {
   }, controls)
 }
 
-/** What axe finds wrong, by rule and element; nothing on a page that everybody can use. */
+/** The accessibility problems that axe finds, by rule and element; empty on an accessible page. */
 export async function accessibilityFaults(page: Page): Promise<string[]> {
   await page.evaluate(source)
   return page.evaluate(async () => {

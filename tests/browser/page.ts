@@ -1,7 +1,7 @@
-/** What an application does in its page with the official client. Bundled for the browser; the tests call it there. */
+/** What an application does in its page with the official client. Bundled for the browser, and called by the tests. */
 import KintoClient from 'kinto-http'
 
-/** Where the application's data is, and how it is allowed in. */
+/** Where the application's data is, and the credentials for it. */
 export interface Home {
   /** With the version. */
   remote: string
@@ -11,9 +11,9 @@ export interface Home {
 
 type Item = { id: string; payload: string; last_modified?: number }
 
-/** Calls that the tests make, by name. What they return travels as JSON. */
+/** Functions that the tests call, by name. Results are passed as JSON. */
 export const calls = {
-  /** A plain fetch: all of the answer that the page may read. Rejects where the browser lets it read nothing. */
+  /** A plain fetch: the part of the response that the page may read. Rejects if the browser blocks it. */
   async fetch({ url, init }: { url: string; init?: RequestInit }) {
     const response = await fetch(url, init)
     const text = await response.text()
@@ -21,7 +21,7 @@ export const calls = {
     return { status: response.status, headers: Object.fromEntries(response.headers), body }
   },
 
-  /** Everything that kinto-http has for records, once. */
+  /** Every method of kinto-http for records, once. */
   async useRecords(home: Home) {
     const client = new KintoClient(home.remote, home)
     const collection = client.bucket(home.bucket).collection('bookmarks')

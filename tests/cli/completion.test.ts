@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/processes.ts'
 const calledBy = 'sync-bridge() { echo "called:$*:"; }'
 const zsh = ['zsh', '-f', '-i']
 
-/** How to start each shell without what this machine has configured, and a command that shows what it is called with. */
+/** How to start each shell without this machine's configuration, and a command that prints its arguments. */
 const shells: [how: string, shell: Shell, command: string[], begin: string][] = [
   ['bash', 'bash', ['bash', '--norc', '-i'], `${calledBy}; source ./_sync-bridge`],
   ['zsh', 'zsh', zsh, `${calledBy}; autoload -Uz compinit; compinit -u -D; source ./_sync-bridge`],

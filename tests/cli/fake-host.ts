@@ -6,14 +6,14 @@ import type { SandboxOptions } from '../../src/cli/sandbox.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
 interface FakeHost extends Host {
-  /** All that was written. */
+  /** Everything written. */
   out: string
   err: string
-  /** Both, in the order in which they were written. */
+  /** Both, in the order written. */
   all: string
 }
 
-/** A world of files in memory, where nothing is random and 2026 has just begun. */
+/** A file system in memory, without randomness, at the beginning of 2026. */
 export function fakeHost(
   files: Record<string, string> = {},
   environment: Record<string, string> = {},
@@ -51,7 +51,7 @@ export function fakeHost(
   return host
 }
 
-/** What a process says of itself that does nothing. */
+/** The state of an idle process. */
 export const idleProcess: Pick<Host, 'cpuMs' | 'residentBytes' | 'heapBytes'> = {
   cpuMs: () => 0,
   residentBytes: () => 0,
@@ -69,7 +69,7 @@ function outputTo(take: (text: string) => void): Output {
   }
 }
 
-/** Commands that note what they were started with and end with the exit code 7. Their probes tell what they are told to. */
+/** Commands that record their arguments and exit with 7. Their probes return the given results. */
 export function fakeCommands(verdicts: Verdicts = {}) {
   const programs: Commands & { served: Settings[]; sandboxes: SandboxOptions[]; probed: number } = {
     served: [],
@@ -99,5 +99,5 @@ export function fakeCommands(verdicts: Verdicts = {}) {
 
 export const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
 
-/** The least that a settings file has to say. */
+/** The minimal settings file. */
 export const leastIni = `service.token_server_url = https://token.example.org\nservice.cache_hmac_secret = ${secret}\n`

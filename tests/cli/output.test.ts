@@ -5,7 +5,7 @@ import { fakeHost } from './fake-host.ts'
 
 import type { Settings } from '../../src/settings/settings.ts'
 
-/** A sink whose reader takes a text when it is told to. */
+/** A sink whose reader takes a text when `read` is called. */
 function slowSink() {
   const texts: string[] = []
   const waiting: ((error: Error | null) => void)[] = []
@@ -17,7 +17,7 @@ function slowSink() {
         return new Promise<Error | null>((resolve) => waiting.push(resolve))
       },
     },
-    /** Resolves once the writer has gone on. */
+    /** Resolves once the writer has continued. */
     async take(error: Error | null = null) {
       waiting.shift()!(error)
       await Bun.sleep(0)

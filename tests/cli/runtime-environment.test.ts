@@ -7,7 +7,7 @@ describe('fetchSlotsOf', () => {
     [undefined, 256],
     ['1024', 1024],
     ['65535', 65_535],
-    // The runtime ignores these as well.
+    // The runtime also ignores these.
     ['65536', 256],
     ['0', 256],
     ['1e3', 256],

@@ -14,8 +14,8 @@ async function startWatched(): Promise<TestBridge> {
 }
 
 /**
- * Watches for as many rounds as there are acts: each happens before the round that tells of it. Returns what was told, and what was
- * asked below the bucket.
+ * Watches for as many rounds as there are actions; each action happens before the round that reports it. Returns the reported changes, and
+ * the requests below the bucket.
  */
 async function watch(bridge: TestBridge, acts: (() => unknown)[], more: WatchOptions & ClientOptions = {}) {
   const asked: string[] = []

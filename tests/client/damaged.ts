@@ -2,12 +2,12 @@ import { createCipheriv, createHmac } from 'node:crypto'
 
 /** A sync key, as 128 hexadecimal digits. */
 export const key = '0123456789abcdef'.repeat(8)
-/** Its halves. */
+/** Its two halves. */
 export const [encryption, authentication] = [key.slice(0, 64), key.slice(64)].map((half) =>
   Buffer.from(half, 'hex'),
 )
 
-/** A payload that the key vouches for, whatever its ciphertext is. */
+/** A payload whose HMAC is valid, whatever its ciphertext is. */
 function vouched(bytes: Buffer, more = {}): string {
   const ciphertext = bytes.toString('base64')
   const hmac = createHmac('sha256', authentication!).update(ciphertext).digest('hex')
@@ -22,9 +22,9 @@ function encrypted(text: string, pads = true): Buffer {
 /** The payload of a record with that content. */
 export const sealed = (text: string, more = {}) => vouched(encrypted(text), more)
 
-/** The content of a record that is whole. */
+/** The content of a valid record. */
 export const clear = JSON.stringify({ id: 'right', title: '«é»' })
-/** Payloads that the key does not open, or whose content can't be that of the record `right`. */
+/** Payloads that the key can't decrypt, or whose content is not that of the record `right`. */
 export const damaged = {
   'no JSON': 'plain',
   'JSON without an end to its depth': '['.repeat(100_000),

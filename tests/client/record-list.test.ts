@@ -4,7 +4,7 @@ import { parseRecords } from '../../src/client/record-list.ts'
 const records = Array.from({ length: 3000 }, (_, index) => ({
   id: `record${index}`,
   last_modified: 1_500_000_000_000 + index,
-  // What stands between two records, in a string, and characters of several bytes.
+  // The separator of two records inside a string, and multi-byte characters.
   payload: JSON.stringify({
     text: '},{"id":"not a record"',
     title: `«${index}» \u{1f511}`,
@@ -12,7 +12,7 @@ const records = Array.from({ length: 3000 }, (_, index) => ({
   }),
 }))
 
-/** The records of a body that comes in pieces of that size. */
+/** The records of a body that arrives in chunks of that size. */
 async function parse(text: string, pieceBytes: number): Promise<{ id: string }[][]> {
   const bytes = new TextEncoder().encode(text)
   let at = 0

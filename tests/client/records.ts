@@ -1,7 +1,7 @@
 import { walk, type BookmarkNode } from '../../src/client/bookmarks.ts'
 import type { ReadableRecord, SyncRecord } from '../../src/client/collection.ts'
 
-/** A record that was decrypted. */
+/** A decrypted record. */
 export function record(
   clear: { id: string; [field: string]: unknown },
   collection = 'bookmarks',
@@ -10,7 +10,7 @@ export function record(
   return { collection, stored, clear, problem: null }
 }
 
-/** A record that the key does not open. */
+/** A record that the key does not decrypt. */
 export const unreadable: SyncRecord = {
   collection: 'bookmarks',
   stored: { id: 'foreign', last_modified: 1 },
@@ -23,7 +23,7 @@ export const folder = (id: string, parentid: string, children: unknown) =>
 export const bookmark = (id: string, parentid: string, more: object = {}) =>
   record({ id, type: 'bookmark', title: id, bmkUri: `https://${id}.example/`, parentid, ...more })
 
-/** A tree as text: a folder with what is in it in brackets. */
+/** A tree as text: a folder with its contents in brackets. */
 export function shape(nodes: BookmarkNode[]): string {
   return nodes
     .map(({ record: { stored }, kind, children }) =>

@@ -10,7 +10,7 @@ import { accountsOf, expiredAccount } from './world.ts'
 const keyId = '1500000000000-ASNFZ4mrze8BI0VniavN7w'
 const values: Partial<Account> = { bridgeUrl: 'https://bridge.example/sync/', token: 't', keyId }
 
-/** Asks a bridge that gives these answers, one after the other. */
+/** Requests from a bridge that returns these responses in order. */
 function askOf(answers: (Response | Error)[], options: ClientOptions = {}) {
   const asked: string[] = []
   const fetch = (url: string, init: RequestInit) => {

@@ -6,7 +6,7 @@ import { encrypted } from '../examples/records.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { TestBridge } from '../support/bridge.ts'
 
-/** An account's values for a client of this bridge. */
+/** The account values for a client of this bridge. */
 export function accountAt({ url, user: first }: TestBridge, user: SandboxUser = first): Partial<Account> {
   const { keyId, syncKey } = user
   return { bridgeUrl: url, token: user.bearerToken(), keyId, syncKey: syncKey.toString('hex') }
@@ -18,7 +18,7 @@ export function accountsOf(user: SandboxUser): Accounts {
   return startAccounts({ email: user.email, devices: [], mintAccessToken })
 }
 
-/** An account whose token has ended, with a refresh token. */
+/** An account with an expired token and a refresh token. */
 export function expiredAccount(bridge: TestBridge, accounts: Accounts): Partial<Account> {
   return {
     ...accountAt(bridge),
@@ -29,16 +29,16 @@ export function expiredAccount(bridge: TestBridge, accounts: Accounts): Partial<
   }
 }
 
-/** A store of the sandbox, and whose it is. */
+/** A sandbox store and its owner. */
 type Owned = Pick<TestBridge, 'sandbox' | 'user'>
 
-/** Writes records as a Firefox of this user would. */
+/** Writes records like this user's Firefox. */
 export async function upload({ sandbox, user }: Owned, collection: string, ...clear: ClearRecord[]) {
   const records = await Promise.all(clear.map((each) => encrypted(sandbox, user, collection, each)))
   return sandbox.write(user, collection, records)
 }
 
-/** Makes new keys, as a client that was reset does. What was encrypted before can't be read with them. */
+/** Creates new keys, like a client that was reset. They can't decrypt earlier records. */
 export async function replaceKeys({ sandbox, user }: Owned): Promise<void> {
   const [encryptionKey, hmacKey] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
   const keys = { ...keysRecord({ encryptionKey, hmacKey }), id: 'keys' }

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, spyOn
 import { kintoVersions } from './offline.ts'
 import { startWorld, type World } from './world.ts'
 
-// The clients repeat every Alert on the console.
+// The clients log every Alert to the console.
 let warnings: ReturnType<typeof spyOn>
 beforeEach(() => {
   warnings = spyOn(console, 'warn').mockImplementation(() => {})
@@ -21,7 +21,7 @@ describe('a storage that fails, or has something to say', () => {
 
   const failing = () => ({ kind: 'status', status: 503, body: '0' }) as const
 
-  // The oldest one never asks again, the next two only where they are told to.
+  // The oldest client never retries, the next two only if configured.
   it.each([
     ['kinto 17.1.1', {}],
     ['kinto 12.7.0', {}],

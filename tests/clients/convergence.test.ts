@@ -4,13 +4,13 @@ import type { Device, Strategy } from './offline.ts'
 import { startWorld, type Person, type World } from './world.ts'
 
 const interleavings = 100
-// Always the same, so that a commit passes on every day or on none; CLIENTS_SEED=… by hand.
+// A fixed seed, so that the result is reproducible; set CLIENTS_SEED to try others.
 const seed = Number(process.env.CLIENTS_SEED ?? 745_342_122)
 const ids = ['a', 'b', '-c_', '{d}']
 
 type DeviceName = 'phone' | 'tablet'
 type Deed = { deed: 'write' | 'remove'; id: string }
-/** What Firefox does between a device's pull and its push; with `isAimed` to one of the records that are published. */
+/** What Firefox does between a device's pull and its push; with `isAimed`, to one of the records being published. */
 type Meanwhile = Deed & { isAimed: boolean }
 type Sync = { deed: 'sync'; strategy: Strategy; keepsOwn: boolean; meanwhile: Meanwhile | null }
 type Step = { who: DeviceName; what: Deed | Sync } | { who: 'firefox'; what: Deed }
@@ -38,7 +38,7 @@ describe('two devices with kinto 17, and a Firefox', () => {
   })
   afterAll(() => world.stop())
 
-  // A machine that is slow has fewer.
+  // Fewer on a slow machine.
   it(`agree after ${interleavings} interleavings, and no sync that is ok lost anything (CLIENTS_SEED=${seed})`, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(someStep, { minLength: 4, maxLength: 16 }), async (steps) => {
@@ -51,7 +51,7 @@ describe('two devices with kinto 17, and a Firefox', () => {
   })
 })
 
-/** Three that share an account, and what has to be true of them. */
+/** Three clients of one account, and the invariants that must hold. */
 class Household {
   readonly #devices: Record<DeviceName, Device>
   #titles = 0
@@ -70,7 +70,7 @@ class Household {
     await this.#change(device, step.what)
   }
 
-  /** Lets everybody publish and pull until nothing is left to do; then all must show the same. */
+  /** Lets all clients publish and pull until nothing is left to sync; then all must show the same. */
   async settle(): Promise<void> {
     const { phone, tablet } = this.#devices
     for (const device of [phone, tablet, phone, tablet]) {
@@ -119,7 +119,7 @@ class Household {
     device.beforePush(null)
     const after = this.#payloads()
     expect(result.errors).toEqual([])
-    // Only who lets the client win may write over what this device had not seen, and nobody over what it agrees with.
+    // Only a client with client_wins may overwrite changes that it has not seen, and none may overwrite what it agrees with.
     const kept = strategy === 'client_wins' ? agreed : agreed.union(unseen)
     for (const id of kept) expect([id, after[id]]).toEqual([id, before[id]])
     if (result.ok)
@@ -143,19 +143,19 @@ class Household {
     const stored = this.person.firefox.titles()
     expect(await device.pending()).toEqual([])
     for (const id of pending) {
-      // What was agreed about is not published: what Firefox writes into it after the pull is newer, and stands.
+      // A record that both sides agree on is not published: what Firefox writes after the pull is newer and stays.
       const mayLose = agreed.has(id) || (strategy === 'server_wins' && unseen.has(id))
       if (!mayLose) expect([id, stored[id]]).toEqual([id, own[id]])
     }
-    // What Firefox wrote after the pull may wait for the next one; everything else is shown.
+    // What Firefox wrote after the pull may arrive with the next one; everything else is shown.
     const shown = await device.titles()
     if (disturbed !== null) for (const titles of [shown, stored]) delete titles[disturbed]
     expect(shown).toEqual(sorted(stored))
   }
 
   /**
-   * Of these records, those that the next pull brings with the very content that the device has yet to publish. Titles
-   * are never used twice, so both sides have deleted them. kinto.js then counts the device's version as synced.
+   * The records that the next pull returns with exactly the content that the device has yet to publish. Titles are never reused, so both
+   * sides have deleted them. kinto.js then considers the device's version synced.
    */
   #agreed(device: Device, pending: string[], own: Record<string, string>): Set<string> {
     const shown = this.person.firefox.titles()
@@ -166,7 +166,7 @@ class Household {
     return new Set(agreed.map(({ id }) => id))
   }
 
-  /** Of these records, those that are stored in a version other than the one that the device knows. */
+  /** The records that are stored in a version other than the one that the device knows. */
   async #unseen(device: Device, pending: string[]): Promise<Set<string>> {
     const { data } = await device.collection.list({}, { includeDeleted: true })
     const known = new Map(data.map(({ id, last_modified }) => [id, last_modified]))

@@ -8,7 +8,7 @@ beforeAll(async () => {
 })
 afterAll(() => world.stop())
 
-// The oldest one takes its own deletion for a flush of the server: see flush.test.ts.
+// The oldest client takes its own deletion for a flush of the server: see flush.test.ts.
 const versions = kintoVersions.filter((version) => version !== 'kinto 1.2.2')
 
 describe.each(versions)('%s: Collection.delete(), which Firefox never hears of', (version) => {

@@ -123,7 +123,7 @@ describe('flush_safe_etag', () => {
   })
 })
 
-/** Leaves one of two records; returns the timestamps of the first, of both, and of the collection after the deletion. */
+/** Deletes one of two records; returns the timestamps of the first, of both, and of the collection after the deletion. */
 function wipeOne({ firefox }: Person): { first: number; before: number; after: number } {
   const first = firefox.write('kept', 'Kept')
   const before = firefox.write('gone', 'Gone')

@@ -8,7 +8,7 @@ import { findPython } from './python.ts'
 
 const generator = 'openapi-python-client==0.29.1'
 const pythonGenerator = await findPython(generator)
-// Where Python or the package can't be had, the reason shows in the name of what isn't run.
+// Without Python or the package, the test name says why it is skipped.
 const why = 'reason' in pythonGenerator ? ` (NOT RUN: ${String(pythonGenerator.reason)})` : ''
 
 let bridge: TestBridge
@@ -33,7 +33,7 @@ afterAll(async () => {
 async function run(command: string[]): Promise<{ code: number; output: string }> {
   const { Authorization = '', 'X-KeyID': keyId = '' } = bridge.identityOf(bridge.user)
   const environment = {
-    // The generator starts the formatter that is installed beside it.
+    // The generator runs the formatter that is installed next to it.
     PATH: `${dirname(command[0]!)}:${process.env.PATH}`,
     BRIDGE_URL: `${bridge.url}/v1`,
     TOKEN: Authorization.replace('Bearer ', ''),
@@ -44,7 +44,7 @@ async function run(command: string[]): Promise<{ code: number; output: string }>
   return { code, output: output + errors }
 }
 
-/** What both clients print when they have put two records, and then read and listed them. */
+/** The output of both clients after putting two records, and reading and listing them. */
 const printed = [
   'stored one',
   'batch 200 200',

@@ -39,7 +39,7 @@ describe('sync-bridge-client.tgz', () => {
   })
 
   describe.skipIf('reason' in node)(`in a fresh project${why}`, () => {
-    /** A project of modules, with the account of the bridge's user. */
+    /** A project of ES modules, with the account of the bridge's user. */
     let project: string
     if ('path' in node) {
       beforeAll(async () => {
@@ -66,7 +66,7 @@ describe('sync-bridge-client.tgz', () => {
       ['Bun', process.execPath],
     ])('lists, adds and watches as its page says, in %s', async (name, runtime) => {
       const since = (await new SyncClient(accountAt(bridge)).collection('bookmarks').count()).lastModified
-      // It begins to watch before the bookmark is added, so that the first round tells of it.
+      // Watching starts before the bookmark is added, so that the first round reports it.
       const program = tenLines!
         .replace("'account.env'", JSON.stringify(join(project, 'account.env')))
         .replace("'Example'", `'Added by ${name}'`)
@@ -96,7 +96,7 @@ const token = await renewToken(account, async () => Response.json({ access_token
 console.log((await decryptRecord(keysOf('tabs'), { id: 'a', payload })).title, token)
 `
       await Bun.write(join(project, 'renewing.js'), program)
-      // What "npm init" writes today is of the other kind.
+      // "npm init" now creates the other kind.
       const common = await projectWithClient({ 'renewing.mjs': program }, { type: 'commonjs' })
 
       expect(await runProgram([nodePath, 'renewing.js'], { cwd: project })).toBe('«é» new\n')
@@ -123,7 +123,7 @@ export async function use(account: Partial<Account>): Promise<string[]> {
         strict: true,
         target: 'ES2023',
         lib: ['ES2023', 'DOM'],
-        // The strictest way to find a module; compilers for bundlers accept more.
+        // The strictest module resolution; compilers for bundlers accept more.
         module: 'NodeNext',
         moduleResolution: 'NodeNext',
         types: [],
@@ -137,7 +137,7 @@ export async function use(account: Partial<Account>): Promise<string[]> {
       const compiler = join(root, 'node_modules/typescript/bin/tsc')
       const found = await runProgram([process.execPath, compiler, '-p', project]).then(String, String)
 
-      // The wrong line alone: any other error, also one that names no file, counts.
+      // Only the faulty line: any other error, even without a file name, fails the test.
       expect(found).toMatch(
         /wrong\.ts\(\d+,\d+\): error TS2339: Property 'trim' does not exist on type 'number'/,
       )

@@ -146,7 +146,7 @@ function someone() {
   return { person, bucket, records: (name = 'bookmarks'): Collection => bucket.collection(name) }
 }
 
-/** Writes records one after the other; returns their timestamps. */
+/** Writes records in sequence; returns their timestamps. */
 function write({ user }: Person, ...ids: string[]): number[] {
   return ids.map((id) => world.sandbox.write(user, 'bookmarks', [{ id, payload: seal(id, { title: id }) }]))
 }

@@ -14,11 +14,11 @@ const moments = ['before', 'during'] as const
 
 interface ConflictCase {
   name: string
-  /** Whether the record was there, and synced, before the conflict. */
+  /** Whether the record existed and was synced before the conflict. */
   isKnown: boolean
   local(phone: Device): Promise<unknown>
   remote(firefox: FakeFirefox): void
-  /** What is shown everywhere when the local or the remote side has won. */
+  /** The final content everywhere if the local or the remote side wins. */
   mine: Record<string, string>
   theirs: Record<string, string>
 }
@@ -130,7 +130,7 @@ describe.each(kintoVersions)('%s', (version) => {
       const result = await collide(moment, 'manual')
       const [found] = result.conflicts
       await phone.collection.resolve(found!, found!.local)
-      // The old one pulls the same version once more, and then reports the conflict that has been resolved.
+      // The old client pulls the same version again, and then reports the conflict that was already resolved.
       const after = await phone.sync(version === 'kinto 1.2.2' ? 'client_wins' : 'manual')
 
       expect(result.ok).toBe(false)

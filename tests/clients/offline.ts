@@ -7,9 +7,9 @@ import { seal, unseal, type Bookmark } from './sealed.ts'
 interface LocalRecord {
   id: string
   title?: string
-  /** Published, and pulled, as an encrypted tombstone. Such records may stay in the local database. */
+  /** A record that was published and pulled as an encrypted tombstone. Such records may stay in the local database. */
   deleted?: boolean
-  /** Instead of all these, where the application doesn't leave sealing to kinto.js. */
+  /** Replaces all of these if the application encrypts records itself. */
   payload?: string
   last_modified?: number | null
   _status?: 'created' | 'updated' | 'deleted' | 'synced'
@@ -40,7 +40,7 @@ interface SyncOptions {
   retry?: number
 }
 
-/** The part that the versions have in common. */
+/** The part that all versions share. */
 interface OfflineCollection {
   lastModified: number | null
   create(record: LocalRecord, options: { useRecordId: true }): Promise<unknown>
@@ -62,8 +62,8 @@ interface Kinto {
 type KintoClass = new (options: object) => Kinto
 
 const require = createRequire(import.meta.url)
-// The bundles of their day bring the HTTP client of their day. Those without polyfills, which would replace ArrayBuffer
-// for everything else in this process; the generators that they count on come from outside.
+// The bundles of that time include its HTTP client. Without polyfills, which would replace ArrayBuffer for everything else in this process;
+// the generators they need are loaded separately.
 Object.assign(globalThis, {
   indexedDB,
   IDBKeyRange,
@@ -90,7 +90,7 @@ export interface DeviceOptions {
   collection?: string
 }
 
-/** An application that keeps its bookmarks with kinto.js and syncs them through the service. */
+/** An application that keeps its bookmarks in kinto.js and syncs them through the service. */
 export class Device {
   readonly collection: OfflineCollection
   readonly events = new EventEmitter()
@@ -105,7 +105,7 @@ export class Device {
     const { version = currentVersion, url, bucket, headers } = options
     const database = `device ${++devices}`
     this.#options = options
-    // That one doesn't decode the two sides of a conflict that it learns of when it pushes.
+    // That version does not decode the two sides of a conflict found during a push.
     this.#sealsItself = version === 'kinto 1.2.2'
     this.#kinto = new versions[version]({
       remote: `${url}/v1`,
@@ -122,7 +122,7 @@ export class Device {
   reopen(bucket = this.#options.bucket): OfflineCollection {
     return this.#kinto.collection(this.#options.collection ?? 'bookmarks', {
       bucket,
-      // The usual schema wants UUIDs, which Firefox doesn't use.
+      // The default schema requires UUIDs, which Firefox doesn't use.
       idSchema: { generate: firefoxId, validate: (id: string) => /^[ -~]{1,64}$/.test(id) },
       remoteTransformers: [
         {
@@ -145,7 +145,7 @@ export class Device {
     })
   }
 
-  /** Does something once, in the middle of a sync that has something to publish: after the pull, before the push. */
+  /** Runs a callback once during a sync that has something to publish: after the pull, before the push. */
   beforePush(deed: (() => void) | null): void {
     this.#beforePush = deed
   }
@@ -155,7 +155,7 @@ export class Device {
     this.#afterPush = deed
   }
 
-  /** Goes on as somebody else, with the same objects and a collection for that account. Not with the old versions. */
+  /** Switches accounts, with the same objects and a collection for that account. Not for the old versions. */
   become({ bucket, headers }: Pick<DeviceOptions, 'bucket' | 'headers'>): OfflineCollection {
     this.#kinto.api.setHeaders(headers)
     return this.reopen(bucket)
@@ -169,7 +169,7 @@ export class Device {
     return this.#update(id, { title })
   }
 
-  /** Deletes so that Firefox understands: an edit, which is published as a tombstone. */
+  /** Deletes in the way that Firefox understands: an edit that is published as a tombstone. */
   remove(id: string): Promise<unknown> {
     return this.#update(id, 'deleted')
   }
@@ -187,7 +187,7 @@ export class Device {
     return Object.fromEntries(shown.map(({ id, title }) => [id, title ?? '']).toSorted())
   }
 
-  /** Ids of records that have yet to be published. */
+  /** Ids of records that are not published yet. */
   async pending(): Promise<string[]> {
     const { data } = await this.collection.list({}, { includeDeleted: true })
     return data.filter(({ _status }) => _status !== 'synced').map(({ id }) => id)
@@ -220,8 +220,8 @@ function encode({ id, title = '', deleted, last_modified, _status }: LocalRecord
   return { id, payload, ...(last_modified !== undefined && { last_modified }), ...(_status && { _status }) }
 }
 
-// Called for tombstones of the protocol, too, and for conflicts over deletions: those have no payload. What isn't
-// deleted says so, because kinto.js merges what it pulls into what it has.
+// Also called for tombstones of the protocol, and for conflicts over deletions, which have no payload. Sets `deleted: false` otherwise,
+// because kinto.js merges what it pulls into the existing record.
 function decode({ payload, ...record }: LocalRecord): LocalRecord {
   if (payload === undefined) return record
   const content = unseal(payload)

@@ -29,7 +29,7 @@ const source = join(root, 'clients/python')
 const scenes = join(import.meta.dir, 'python_package_scenes.py')
 const page = readFileSync(join(source, 'README.md'), 'utf8')
 
-// What builds and checks the package is kept for the next run; what is tested is installed anew.
+// The build tools are cached for the next run; the package under test is installed anew.
 const constraints = join(source, 'constraints.txt')
 const building = 'hatchling mypy packaging pathspec pluggy tomlkit trove-classifiers typing_extensions'.split(
   ' ',
@@ -43,7 +43,7 @@ const builder = 'path' in tools ? tools.path : ''
 let bridge: TestBridge
 let proxy: FaultProxy
 let accounts: Accounts
-/** A new virtual environment, with the wheel. */
+/** A new virtual environment with the wheel. */
 let environment: string
 let wheel: string
 
@@ -76,7 +76,7 @@ async function buildWheel(folder: string): Promise<string> {
   return join(folder, name!)
 }
 
-/** Runs a program with this environment, which says how packages are had. */
+/** Runs a program in this environment, which configures where packages come from. */
 async function inherited(command: string[], cwd = root): Promise<string> {
   const child = Bun.spawn(command, { cwd, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
   const [output, errors, code] = await Promise.all([
@@ -94,17 +94,17 @@ interface Play {
   environment?: Record<string, string>
 }
 
-/** What a program of the environment is told. */
+/** The environment variables of a program. */
 function told(file: string, more: Record<string, string> = {}): Record<string, string> {
   return { BRIDGE_URL: proxy.url, SYNC_BRIDGE_ACCOUNT: file, ...more }
 }
 
-/** The account of somebody in a file, with what else is told of it. */
+/** A user's account in a file, with additional settings. */
 function fileOf(user: SandboxUser, more: Record<string, string> = {}): string {
   return join(makeFolder({ 'account.env': linesOf({ ...accountOf(user), ...more }) }), 'account.env')
 }
 
-/** What comes of a scene, and what is printed besides. */
+/** The result of a scene, and its other output. */
 async function play(scene: string, file: string, options: Play = {}) {
   const command = [join(environment, 'bin/python'), scenes, scene, ...(options.arguments ?? [])]
   const { output, errors, code } = await runToEnd(command, {
@@ -117,7 +117,7 @@ async function play(scene: string, file: string, options: Play = {}) {
 
 let people = 0
 
-/** Somebody with keys, and these bookmarks beside the folders at the top. */
+/** A user with keys, and these bookmarks in addition to the root folders. */
 async function someone(...bookmarks: ClearRecord[]) {
   const user = bridge.sandbox.addUser(`person ${++people}`)
   fillSampleData(bridge.sandbox, user, { isEmpty: true })
@@ -284,7 +284,7 @@ describe('records', () => {
     expect(Object.fromEntries(shown)).toEqual({ a: 'old', b: 'old', c: 'old', d: 'old', menu: 'new' })
     const moments = outcome.map(([lastModified]: [number]) => lastModified)
     expect(moments.at(-1)).toBeGreaterThan(moments[0])
-    // It was on none of the pages that were left.
+    // It was on none of the remaining pages.
     expect(lists).toBe(3)
   })
 
@@ -299,7 +299,7 @@ describe('records', () => {
 
       const records = await all((await client()).collection('bookmarks').records())
       expect(records.find(({ stored }) => stored.id === 'renamed')?.clear?.title).toBe(title)
-      // What is refused by itself has its own status.
+      // A request that is rejected on its own has its own status.
       expect(outcome).toEqual([200, 405, 412, 200])
     },
   )
@@ -587,7 +587,7 @@ describe('answers that are none', () => {
 })
 
 describe('an account', () => {
-  /** A file that anybody may read and that has a line of its owner's, with a token that has ended. */
+  /** A file that everyone can read, with an additional line of the user and an expired token. */
   function expired(more: Record<string, string> = {}) {
     const values: Record<string, string> = {
       ...accountOf(bridge.user),
@@ -702,7 +702,7 @@ describe('an account', () => {
     const before = readFileSync(file, 'utf8')
     proxy.plan(() => null)
 
-    // As on a full disk: a file may have no byte.
+    // Imitates a full disk: files must stay empty.
     const script = `trap '' XFSZ; ulimit -f 0; exec "$@"`
     const command = [join(environment, 'bin/python'), scenes, 'count']
     const { errors, code } = await runToEnd(['sh', '-c', script, 'sh', ...command], {
@@ -851,13 +851,13 @@ describe('changes', () => {
       const kinds = naps.map((seconds: number) => (seconds > 7 && seconds <= 30 ? 'Backoff' : seconds))
       expect(kinds).toEqual([7, 7, 7, 7, 'Backoff', 'Backoff', 'Backoff'])
       expect(pauses).toEqual([200, 200, 200])
-      // Only what has changed is listed.
+      // Only changes are listed.
       expect(lists() - before).toBe(4)
     },
   )
 })
 
-/** The lines of a stream, as they come. */
+/** The lines of a stream, as they arrive. */
 async function* linesIn(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
   let rest = ''

@@ -15,7 +15,7 @@ const pythons = [
 
 describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
   const isOlder = requirement === olderKintoHttp
-  // Where Python or the package can't be had, the reason shows in the name of what isn't run.
+  // Without Python or the package, the test name says why it is skipped.
   const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
   const itWithPython = it.skipIf('reason' in python)
   const run = (args: string[], environment?: Record<string, string>) => runPython(python, args, environment)
@@ -28,7 +28,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
     afterAll(() => world.stop())
   }
 
-  // The example is written for the current client.
+  // The example is for the current client.
   if (!isOlder) {
     itWithPython(`takes the first steps of the documentation with an access token${why}`, async () => {
       const person = world.person()
@@ -94,14 +94,14 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
       since: [],
       'since, quoted': [],
       'not modified': [],
-      // The client asks for "-dash".
+      // The client uses "-dash".
       dash: expect.objectContaining({ data: expect.objectContaining({ id: '-dash' }) }),
-      // The older client takes a text for a list of its letters.
+      // The older client treats a string as a list of its letters.
       'dash in a list': isOlder ? [] : ['-Dash'],
       collection: 'bookmarks',
       'read-only': 'HTTP 405',
       'wrong token': isOlder ? 'TypeError' : 'HTTP 401',
-      // The record is deleted all the same; the client wants a body.
+      // The record is deleted anyway; the client expects a body.
       delete: 'TypeError',
       deleted: 'HTTP 404',
       'delete with Prefer': true,

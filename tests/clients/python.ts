@@ -2,24 +2,24 @@ import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
 export const kintoHttp = 'kinto-http==11.11.0'
-/** The last but one major version, which sends a body of `{}` with every GET and HEAD. */
+/** The second to last major version, which sends a body of `{}` with every GET and HEAD. */
 export const olderKintoHttp = 'kinto-http==10.9.0'
-/** It imports `pkg_resources` without requiring it. */
+/** It imports `pkg_resources` without declaring the dependency. */
 export const olderKintoHttpNeeds = 'setuptools==65.5.0'
 
-/** What `clients/python` needs. */
+/** The requirements of `clients/python`. */
 export const clientNeeds = [kintoHttp, 'cryptography==50.0.2']
 
-// In the checkout: a name in a folder that all users share could belong to somebody else.
+// In the checkout: another user could have created the name in a shared folder.
 const cache = join(import.meta.dir, '../../node_modules/.cache')
 
-/** Why no package can be installed; null where it can. */
+/** Why no package can be installed; null if it can. */
 export const whyNoPython =
   Bun.spawnSync(['sh', '-c', 'python3 -c "import ensurepip"']).exitCode === 0
     ? null
     : 'python3 or the package python3-venv is missing'
 
-/** The path of a Python with these packages, installed once for each checkout; or why there is none. */
+/** The path of a Python with these packages, installed once per checkout; or why there is none. */
 export async function findPython(...requirements: string[]): Promise<{ path: string } | { reason: string }> {
   if (whyNoPython !== null) return { reason: whyNoPython }
   try {
@@ -30,21 +30,21 @@ export async function findPython(...requirements: string[]): Promise<{ path: str
   }
 }
 
-/** Makes a virtual environment in this folder, with what these arguments of pip name. */
+/** Creates a virtual environment in this folder, with these arguments of pip. */
 export async function installInto(folder: string, ...what: string[]): Promise<void> {
-  // One pip serves all environments, because installing another one takes longer than installing the packages.
+  // One pip serves all environments, because installing another takes longer than installing the packages.
   const pip = await madeOnce('python-pip', (place) => run('python3', '-m', 'venv', place))
   await run('python3', '-m', 'venv', '--without-pip', folder)
   const options = ['--quiet', '--disable-pip-version-check', '--no-compile']
   await run(pip, '-m', 'pip', '--python', join(folder, 'bin/python'), 'install', ...options, ...what)
 }
 
-/** The Python of an environment that is kept in the cache. */
+/** The Python of a cached environment. */
 async function madeOnce(name: string, make: (folder: string) => Promise<void>): Promise<string> {
   const folder = join(cache, name)
   const path = join(folder, 'bin/python')
   if (existsSync(path)) return path
-  // Made aside and put in place whole, so that a broken installation is never found by the next run.
+  // Created elsewhere and renamed when complete, so that the next run never finds a broken installation.
   mkdirSync(cache, { recursive: true })
   const draft = mkdtempSync(join(cache, 'python-'))
   try {

@@ -2,14 +2,14 @@ import { randomBytes } from 'node:crypto'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** What an application keeps in a record. */
+/** An application's record. */
 export interface Bookmark {
   title: string
 }
 
 /**
- * Seals a bookmark, or the tombstone of one, into a payload of the shape that Firefox writes. The ciphertext is plain
- * text in disguise: what the service does with it doesn't depend on the cipher.
+ * Formats a bookmark, or its tombstone, as a payload that looks like Firefox's. The ciphertext is plain text in disguise, because the
+ * service never looks at it.
  */
 export function seal(id: string, content: Bookmark | 'deleted'): string {
   const clear = content === 'deleted' ? { id, deleted: true } : { id, ...content }
@@ -26,7 +26,7 @@ export function unseal(payload: string): Bookmark | 'deleted' {
   return clear.deleted ? 'deleted' : { title: clear.title ?? '' }
 }
 
-/** A Firefox on the account: it knows nothing of the service and uses the storage directly. */
+/** A Firefox of the account: it does not know the service and uses the storage directly. */
 export class FakeFirefox {
   constructor(
     private readonly sandbox: Sandbox,
@@ -34,17 +34,17 @@ export class FakeFirefox {
     private readonly collection = 'bookmarks',
   ) {}
 
-  /** Like all its deeds, returns the timestamp that the storage gave it. */
+  /** Like all methods, returns the storage's timestamp. */
   write(id: string, title: string): number {
     return this.#put(id, seal(id, { title }))
   }
 
-  /** Deletes as Firefox does: with an encrypted tombstone. */
+  /** Deletes like Firefox: with an encrypted tombstone. */
   remove(id: string): number {
     return this.#put(id, seal(id, 'deleted'))
   }
 
-  /** Deletes without a trace, as wiping an engine does. */
+  /** Deletes without a tombstone, as wiping an engine does. */
   wipe(...ids: string[]): number {
     return this.sandbox.remove(this.user, this.collection, ids)
   }

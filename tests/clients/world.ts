@@ -6,26 +6,26 @@ import { FakeFirefox } from './sealed.ts'
 
 const writable = ['bookmarks', 'passwords', 'tabs']
 
-/** The executable, and people with accounts. */
+/** The executable, and users with accounts. */
 export interface World extends Executable {
   /** In front of the storage. */
   storage: FaultProxy
-  /** Somebody new, with empty collections. */
+  /** A new user with empty collections. */
   person(): Person
-  /** Somebody new, and a device that has synced what Firefox has written: titles by id. */
+  /** A new user, and a device that has synced what Firefox has written: titles by id. */
   synced(titles: Record<string, string>, version?: KintoVersion): Promise<Person & { phone: Device }>
 }
 
 export interface Person {
   user: SandboxUser
   bucket: string
-  /** By which the service knows the person. */
+  /** The user's identity towards the service. */
   headers: Record<string, string>
   firefox: FakeFirefox
   device(options?: Partial<DeviceOptions>): Device
 }
 
-/** Starts the executable with three collections that can be written to. */
+/** Starts the executable with three writable collections. */
 export async function startWorld(options: ExecutableOptions = {}): Promise<World> {
   const executable = await startExecutable({ writable, ...options })
   const { sandbox, url } = executable

@@ -17,14 +17,14 @@ afterAll(async () => {
   endAll()
 })
 
-/** Somebody with a little data, and a folder for the backups. */
+/** A user with a little data, and a folder for backups. */
 function someone(name: string) {
   const user = sandbox.addUser(name)
   fillSampleData(sandbox, user, { bookmarks: 20, history: 3 })
   return { user, folder: makeFolder() }
 }
 
-/** Runs a command for a user; `values` replace lines of the account's file, and what is in BRIDGE_URL counts. */
+/** Runs a command for a user; `values` override lines of the account file, and BRIDGE_URL. */
 async function run(user: SandboxUser, command: string[], more: Record<string, string> = {}) {
   const { SYNC_KEY, ...variables } = more
   const values = { ...accountOf(user), ...(SYNC_KEY !== undefined && { SYNC_KEY }) }
@@ -36,7 +36,7 @@ async function run(user: SandboxUser, command: string[], more: Record<string, st
 
 const codeOf = ({ code }: { code: number }) => code
 
-/** The backups in a folder, the oldest first, each as the payloads of its records by their places. */
+/** The backups in a folder, oldest first, each as its records' payloads by path. */
 function backupsIn(folder: string): Record<string, string>[] {
   const contentOf = (name: string) => {
     const files = readdirSync(join(folder, name)).filter((file) => file.endsWith('.jsonl'))
@@ -53,7 +53,7 @@ function backupsIn(folder: string): Record<string, string>[] {
     .map((name) => Object.fromEntries(contentOf(name)))
 }
 
-/** What the storage has, in the same form. */
+/** The storage's contents in the same form. */
 function stored(user: SandboxUser): Record<string, string> {
   const names = ['bookmarks', 'clients', 'crypto', 'forms', 'history', 'meta', 'passwords', 'prefs', 'tabs']
   return Object.fromEntries(

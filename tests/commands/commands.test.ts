@@ -29,7 +29,7 @@ afterAll(async () => {
   endAll()
 })
 
-/** Somebody with a little data, and the file of the account. */
+/** A user with a little data, and the account file. */
 function someone(name: string) {
   const user = sandbox.addUser(name)
   fillSampleData(sandbox, user, { bookmarks: 20, history: 3 })
@@ -77,7 +77,7 @@ describe('connect', () => {
     expect(listed.code).toBe(0)
   })
 
-  /** Types into `connect` on a terminal once it asks for the lines: all that was shown, and the exit code. */
+  /** Types into `connect` on a terminal when it prompts; returns all output and the exit code. */
   async function typed(file: string, ...keys: string[]) {
     let shown = ''
     const closed = Promise.withResolvers<void>()
@@ -93,7 +93,7 @@ describe('connect', () => {
     await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
     for (const each of keys) child.terminal!.write(each)
     const code = await child.exited
-    // The last of what was shown may come after the end of the process is known.
+    // The last output may arrive after the process has exited.
     await closed.promise
     return { shown, code }
   }

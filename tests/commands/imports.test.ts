@@ -9,7 +9,7 @@ import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
 import type { PlainBookmark } from '../../src/client/bookmark-lists.ts'
 
-/** A bookmark with the titles of the folders that it is in. */
+/** A bookmark with the titles of its parent folders. */
 interface Link extends PlainBookmark {
   url: string
   folders: string[]
@@ -84,7 +84,7 @@ describe('what is exported', () => {
     const printed = await run(['buku', '--nostdin', '--print', '--json', '--np'])
 
     const imported: { uri: string; title: string; tags: string }[] = JSON.parse(printed)
-    // It keeps each address once, with the tags of all, and leaves out what only a Firefox can open.
+    // It keeps each URL once, with the tags of all, and omits what only Firefox can open.
     const wanted = Map.groupBy(
       links.filter(({ url }) => !url.startsWith('about:')),
       ({ url }) => url,
@@ -147,7 +147,7 @@ describe('what is exported', () => {
     expect(bookmarks).toEqual(
       links.map(({ url, title = '', folders, tags = [], keyword = '', added = '' }) => ({
         url,
-        // No spreadsheet is to compute a title.
+        // Spreadsheets must not evaluate titles as formulas.
         title: title.replaceAll('\0', '').replace(/^=/, "'="),
         folder: folders.join(' / '),
         tags: tags.join(' '),

@@ -5,22 +5,22 @@ import { accountOf, linesOf } from '../examples/records.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** The lines of an account whose bridge is started by each command. */
+/** The lines of an account file; each command starts the bridge. */
 export function valuesOf(sandbox: Sandbox, user: SandboxUser): Record<string, string> {
   return { ...accountOf(user), TOKEN_SERVER_URL: sandbox.tokenServerUrl }
 }
 
-/** A file with these lines, for its owner alone. */
+/** A file with these lines that only its owner can read. */
 export function accountFile(values: Record<string, string>): string {
   return join(makeFolder({ 'account.env': linesOf(values) }), 'account.env')
 }
 
-/** Whether the storage has answered a request that came after so many others. */
+/** Whether the storage has answered a request after that many others. */
 export function hasAnswered(sandbox: Sandbox, known: number): boolean {
   return sandbox.requests.storage.entries.slice(known).some(({ status }) => status > 0)
 }
 
-/** Runs a command with an account to its end. */
+/** Runs a command with an account until it exits. */
 export function runWith(
   account: string,
   command: string[],

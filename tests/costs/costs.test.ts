@@ -5,12 +5,12 @@ import { KeepAlive } from '../support/keep-alive.ts'
 import { bodyOf, kindsOf, limits, ordinaryBody, type Kind } from './kinds.ts'
 import { loopMs, plainMs, processorMs } from './processor-time.ts'
 
-/** How much longer a request may block the loop than plain text takes to be copied and parsed. */
+/** How much longer a request may block the loop than copying and parsing plain text. */
 const mostBlocked = 20
 /** How much more a byte may cost in a larger request than in a smaller one. */
 const steepest = 3
 const passes = 20
-// A measurement is that long, or has so many turns.
+// A measurement takes this long, or this many rounds.
 const longEnoughMs = 5
 const mostTurns = 20
 
@@ -47,9 +47,9 @@ afterAll(async () => {
 })
 
 interface Cost {
-  /** Processor time of the whole process for one request. */
+  /** CPU time of the whole process for one request. */
   ms: number
-  /** Processor time of the loop while a heartbeat waited. */
+  /** CPU time of the event loop while a heartbeat waited. */
   blockedMs: number
 }
 
@@ -62,7 +62,7 @@ async function costOf(request: Uint8Array, mostMs: number): Promise<Cost> {
     usedMs = processorMs(bridge.pid) - startedAtMs
   }
   const ms = usedMs / turns
-  // What has been done at once in less time can not have blocked for longer.
+  // A request can't block the loop for longer than it takes.
   return { ms, blockedMs: ms < mostMs / 2 ? ms : await blockedBy(request) }
 }
 
@@ -82,16 +82,15 @@ async function blockedBy(request: Uint8Array): Promise<number> {
 const ordinary = ordinaryBody()
 const recently: number[] = []
 
-/** What the largest text of ordinary records costs to be copied and parsed: the lesser of the last two times, on this machine as it is. */
+/** The cost of copying and parsing the largest text of ordinary records: the lower of the last two measurements on this machine. */
 function ordinaryMs(): number {
   recently.push(plainMs(ordinary))
   return Math.min(...recently.slice(-2))
 }
 
 /**
- * What a byte costs in each size, and for how long a request blocks the loop, by what plain text costs at that moment: ordinary
- * records, or its own text where that is dearer. A machine that is busy makes some of it dearer: then the best of more passes
- * counts.
+ * The cost of a byte in each size, and how long a request blocks the loop, relative to plain text at that moment: ordinary records, or its
+ * own text if that costs more. A busy machine makes some measurements slower; then the best of more rounds counts.
  */
 async function judge({ name, sizes, indistinct, request }: Kind) {
   const requests = [0, ...sizes].map(request)
@@ -120,7 +119,7 @@ async function judge({ name, sizes, indistinct, request }: Kind) {
   }
 }
 
-/** By how much a byte costs more in a larger request than in a smaller one. */
+/** How much more a byte costs in a larger request than in a smaller one. */
 function ratioOf(perByte: number[]): number {
   let least = Infinity
   let most = 0

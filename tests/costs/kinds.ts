@@ -1,17 +1,17 @@
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** Something whose size strangers choose. */
+/** A kind of input whose size an unauthenticated client chooses. */
 export interface Kind {
   name: string
-  /** In bytes, from the smallest that is compared to the largest that is let in. */
+  /** In bytes, from the smallest compared size to the largest accepted one. */
   sizes: number[]
-  /** Costs below this are not told apart: of a byte, by what a byte of plain text costs that is copied and parsed. */
+  /** Costs below this count as equal: per byte, relative to copying and parsing a byte of plain text. */
   indistinct: number
-  /** A request in which it has about that size; 0: as small as it gets. */
+  /** A request in which it has about that size; 0: the minimum. */
   request(size: number): Uint8Array
 }
 
-/** What the settings of the bridge under test let in at most; the largest that can be set. */
+/** The maximum that the settings of the bridge under test accept; the largest allowed values. */
 export const limits = { requestBytes: 8 * 1024 * 1024, batchRequests: 1000, subRequestsLength: 1024 * 1024 }
 
 const defaultSize = 16 * 1024
@@ -21,7 +21,7 @@ const pathSizes = [2, 16].map((kilobytes) => kilobytes * 1024 - 200)
 const bodySizes = [4, 128].map((kilobytes) => kilobytes * 1024)
 const largestBody = limits.requestBytes - 2048
 
-/** Every kind of input that a stranger can choose the size of; as a user whom the token server knows where that leads further. */
+/** Every kind of input whose size an unauthenticated client can choose; authenticated where that reaches more code. */
 export function kindsOf(user: SandboxUser): Kind[] {
   const identity = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
   const records = `/buckets/${user.clientState}/collections/history/records`
@@ -207,7 +207,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
 
     defaults('a path', (size) => ({ path: `${records}/${'x'.repeat(size)}` })),
     defaults('a path of slashes', (size) => ({ path: `/x${'/'.repeat(size)}x` })),
-    // One id that none can have, at the end of what is read, spares the storage.
+    // An invalid id in another parameter, so that the storage is not called.
     ...queries.map(([name, make]) =>
       defaults(`a query of ${name}`, (size) => {
         const spoilt = make(0).startsWith('exclude_id') ? 'in_ids' : 'exclude_id'
@@ -249,7 +249,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
   ]
 }
 
-/** Ordinary records as a batch writes them, as many as are let in. */
+/** Ordinary records, as written by a batch, up to the maximum number. */
 export function ordinaryBody(): Uint8Array {
   const record = {
     method: 'PUT',
@@ -260,14 +260,14 @@ export function ordinaryBody(): Uint8Array {
   return Buffer.from(JSON.stringify({ requests: Array.from({ length: count }, () => record) }))
 }
 
-/** What follows the head of a request. */
+/** The part of a request after its head. */
 export function bodyOf(request: Uint8Array): Uint8Array {
   return request.subarray(
     Buffer.from(request.buffer, request.byteOffset, request.length).indexOf('\r\n\r\n') + 4,
   )
 }
 
-/** Texts over and over, that a path may be made of. */
+/** Repeated texts that a path may consist of. */
 const spellings: [name: string, piece: string][] = [
   ['slashes', '/'],
   ['segments', 'a/'],

@@ -1,13 +1,13 @@
 import { readdirSync, readFileSync } from 'node:fs'
 
-/** Processor time that a process has used so far in all of its threads, in ms, to the nanosecond. */
+/** CPU time that all threads of a process have used so far, in ms, with nanosecond resolution. */
 export function processorMs(pid: number): number {
   let sum = 0
   for (const task of readdirSync(`/proc/${pid}/task`)) sum += threadMs(pid, task)
   return sum
 }
 
-/** That of its main thread, where its event loop runs. */
+/** The same for its main thread, which runs the event loop. */
 export function loopMs(pid: number): number {
   return threadMs(pid, String(pid))
 }
@@ -22,14 +22,14 @@ function threadMs(pid: number, task: string): number {
   }
 }
 
-/** What this process needs to copy a text and to parse it as JSON, once, in ms of processor time: the measure for others. */
+/** CPU time of this process for copying a text and parsing it as JSON once, in ms: the reference for others. */
 export function plainMs(bytes: Uint8Array): number {
   const { user, system } = process.cpuUsage()
   const copy = new TextDecoder().decode(bytes)
   try {
     JSON.parse(copy)
   } catch {
-    // What is no JSON costs what it takes to find that out.
+    // Invalid JSON costs the time to detect that.
   }
   const used = process.cpuUsage({ user, system })
   return (used.user + used.system) / 1000

@@ -180,7 +180,7 @@ describe('credentials in a shared store', () => {
     await credentials.obtain(someIdentity())
 
     expect(exchanges).toHaveLength(2)
-    // Where clocks differ, another bridge may still use it: that is no sign of a stranger in the store.
+    // If clocks differ, another bridge may still use it: the store has not been tampered with.
     expect(events).toEqual(['exchange', 'exchange'])
   })
 

@@ -27,7 +27,7 @@ export function someCredentials(changes: Partial<SyncCredentials> = {}): SyncCre
   }
 }
 
-/** A signed part as assertions and access tokens have them; nothing of it is verified. */
+/** A signed part in the format of assertions and access tokens; its signature is never verified. */
 export function signedPart(claims: unknown): string {
   return ['{"alg":"RS256"}', JSON.stringify(claims), 'signature'].map((text) => toBase64Url(text)).join('.')
 }

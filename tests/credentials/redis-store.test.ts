@@ -17,7 +17,7 @@ beforeAll(async () => {
 afterEach(closeStores)
 afterAll(() => server.close())
 
-/** What the rejection of a promise says. */
+/** The error of a rejected promise. */
 async function messageOf(promise: Promise<unknown>): Promise<string | null> {
   return promise.then(
     () => null,
@@ -89,7 +89,7 @@ describe('RedisStore with a server that is down', () => {
 })
 
 describe('RedisStore with a server that hangs', () => {
-  /** Commands that are given up soon, and by no busy machine. */
+  /** Short command timeouts, but long enough for a busy machine. */
   const hasty = { commandTimeoutMs: 2000, connectTimeoutMs: 10_000 }
   let hanging: RedisServer
 
@@ -106,7 +106,7 @@ describe('RedisStore with a server that hangs', () => {
 
     const first = await messageOf(store.get('key'))
     const later = new Set<string | null>()
-    // However much is asked of it.
+    // However much is requested.
     const load = keepObtaining(store)
     await eventually('the connection was given up', async () => {
       later.add(await outcomeSoFar(store.get('key')))

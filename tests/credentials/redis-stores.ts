@@ -6,17 +6,17 @@ import { startCredentials } from './world.ts'
 
 import type { CredentialStore } from '../../src/credentials/credentials.ts'
 
-/** For tests that are not about time: a Redis that answers is waited for, however busy the machine is. */
+/** For tests that don't measure time: waits for a Redis that responds, however busy the machine is. */
 export const patient = { commandTimeoutMs: 10_000, connectTimeoutMs: 10_000 }
 
 const open: CredentialStore[] = []
 
-/** To be called after each test that opens stores. */
+/** Call it after each test that opens stores. */
 export async function closeStores(): Promise<void> {
   for (const store of open.splice(0)) await store.close()
 }
 
-/** `seen` is the trouble that it has told, each as `<trouble> <code>`. */
+/** `seen` has the reported failures, each as `<failure> <code>`. */
 export function createStore(url: string, changes: Partial<RedisStoreOptions> = {}) {
   const seen: string[] = []
   const store = new RedisStore({
@@ -35,7 +35,7 @@ export async function connectStore(url: string, changes: Partial<RedisStoreOptio
   return created
 }
 
-/** Whether every one of some keys, in slots of every part of a cluster, can be written and read. */
+/** Whether all of some keys, in slots of every part of a cluster, can be written and read. */
 export async function isInUse(store: CredentialStore): Promise<boolean> {
   const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h']
   for (const key of keys) await store.set(key, `value of ${key}`, 60_000)
@@ -43,7 +43,7 @@ export async function isInUse(store: CredentialStore): Promise<boolean> {
   return values.every((value, index) => value === `value of ${keys[index]}`)
 }
 
-/** Obtains credentials for new identities all the time. */
+/** Continuously obtains credentials for new identities. */
 export function keepObtaining(store: CredentialStore) {
   const { credentials } = startCredentials({ store })
   let obtained = 0
@@ -55,9 +55,9 @@ export function keepObtaining(store: CredentialStore) {
     }
   })()
   return {
-    /** How many have been. */
+    /** The number obtained. */
     obtained: () => obtained,
-    /** Rejects if any of them was not obtained. */
+    /** Rejects if any was not obtained. */
     async stop() {
       stopping.abort()
       await done
@@ -65,12 +65,12 @@ export function keepObtaining(store: CredentialStore) {
   }
 }
 
-/** A relay in front of a server, as slow as it is told to be. */
+/** A relay in front of a server, with an adjustable delay. */
 export function startRelay(url: string) {
   const relay = {
-    /** The port that connections made from now on lead to. */
+    /** The target port of new connections. */
     port: Number(new URL(url).port),
-    /** How much later answers are passed on. */
+    /** The delay of responses. */
     delayMs: 0,
     url: '',
     [Symbol.dispose]: () => listener.stop(true),

@@ -105,15 +105,14 @@ async function allow(server: RedisServer, ...commands: string[]): Promise<void> 
   await server.command('ACL', 'SETUSER', 'bridge', 'on', '>hunter2', '~sync-bridge:*', ...commands)
 }
 
-/** The patience for commands that is meant for use. */
+/** The command timeout of production. */
 const usual = { commandTimeoutMs: 100, connectTimeoutMs: 500 }
 
-/** A sentinel that could not have its way lets some seconds pass before it tries again. */
+/** A sentinel whose vote failed waits some seconds before it tries again. */
 const failoverMs = 60_000
 
 /**
- * How many would be obtained during a failover if each of them waited for 100 ms. It takes hundreds of ms at least, of
- * which nobody needs more than a few for one.
+ * The number obtained during a failover if each waited for 100 ms. It takes hundreds of ms at least, of which each exchange needs a few.
  */
 const farTooFew = 20
 
@@ -149,7 +148,7 @@ describe('RedisStore with Sentinel', () => {
 
     watched.signalSentinel('SIGSTOP')
     await eventually('the silence was noticed', () => seen.length > 0)
-    // The library looks for another sentinel once, and what is asked meanwhile fails with that.
+    // The library looks for another sentinel once; requests meanwhile fail with that error.
     await eventually('the master is in use without them', () => isInUse(store))
     await watched.master.restart()
     watched.signalSentinel('SIGCONT')

@@ -7,7 +7,7 @@ import { createRedisServer, sendCommand, type RedisServer } from '../support/red
 
 import type { Certificates } from '../support/certificates.ts'
 
-/** The options of a server that listens for TLS, besides its other port. */
+/** The options of a server that listens for TLS on a second port. */
 export function tlsArguments(certificates: Certificates, port: number): string[] {
   const { caPath, certificatePath, keyPath } = certificates
   const files = ['--tls-cert-file', certificatePath, '--tls-key-file', keyPath, '--tls-ca-cert-file', caPath]
@@ -20,8 +20,8 @@ const password = 'p w'
 const login = ':p%20w@'
 
 /**
- * A master called `main`, a replica of it, and a sentinel that watches them. All want the password `p w`; the sentinel another
- * one if it is given, '' for none. With certificates everything can also be reached by TLS, and `url` is.
+ * A master called `main`, its replica, and a sentinel that monitors them. All require the password `p w`; the sentinel another one if
+ * given, '' for none. With certificates, everything also accepts TLS, and `url` uses it.
  */
 export async function startWatched(certificates?: Certificates, sentinelPassword = password) {
   await using stack = new AsyncDisposableStack()
@@ -67,7 +67,7 @@ export async function startWatched(certificates?: Certificates, sentinelPassword
   const scheme = certificates ? 'rediss' : 'redis'
   const hosts = `127.0.0.1:${freePort()},127.0.0.1:${certificates ? sentinelTlsPort : port}`
   return {
-    /** With a second sentinel in it that does not exist. */
+    /** With a second sentinel that does not exist. */
     url: `${scheme}+sentinel://${login}${hosts}/main`,
     master,
     replica,
@@ -97,7 +97,7 @@ export async function isInSlotsOf({ nodes }: Cluster, master: 0 | 1 | 2, key: st
   return slot >= Number(first) && slot <= Number(last)
 }
 
-/** Three masters with a third of the slots each, and a replica of the first. They talk to one another by TLS. */
+/** Three masters with a third of the slots each, and a replica of the first. They talk to each other over TLS. */
 export async function startCluster(certificates: Certificates) {
   await using stack = new AsyncDisposableStack()
   const members = Array.from({ length: 4 }, () => {
@@ -125,7 +125,7 @@ export async function startCluster(certificates: Certificates) {
   await eventually('the replica follows', async () =>
     String(await nodes[3]!.command('INFO', 'replication')).includes('master_link_status:up'),
   )
-  // A replica that has never been sent anything is not shown; this key is in one of its slots.
+  // A replica is not listed before it has received data; this key is in one of its slots.
   await eventually('the first takes writes', async () => (await nodes[0]!.command('SET', 'b', '1')) === 'OK')
   for (const node of nodes) {
     await eventually('the cluster is whole', async () => {
@@ -137,7 +137,7 @@ export async function startCluster(certificates: Certificates) {
   const parts = stack.move()
   const hosts = [String(freePort()), ...nodes.slice(0, 2).map(portOf)].map((port) => `127.0.0.1:${port}`)
   return {
-    /** Names a member that does not exist, the first and the second. */
+    /** Lists a member that does not exist, and the first and the second. */
     url: `redis+cluster://${hosts.join(',')}`,
     tlsPorts: members.map(({ tlsPort }) => tlsPort),
     tlsUrl: `rediss+cluster://127.0.0.1:${members[1]!.tlsPort}`,

@@ -17,7 +17,7 @@ describe('Credentials.renew', () => {
     expect(refused.hawkId).toBe('hawk-1')
     expect(renewed.hawkId).toBe('hawk-2')
     expect(await credentials.obtain(someIdentity())).toEqual(renewed)
-    // Another request, to which the storage had refused the old ones as well.
+    // Another request whose credentials the storage had rejected as well.
     expect(await credentials.renew(someIdentity(), refused)).toEqual(renewed)
     expect(exchanges).toHaveLength(2)
   })

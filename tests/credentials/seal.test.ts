@@ -133,7 +133,7 @@ describe('Seal', () => {
   })
 })
 
-/** What one needs besides the key to read a sealed text, without the code under test. */
+/** What is needed besides the key to read a sealed text without the code under test. */
 function decrypt(text: string, key: ArrayBuffer, associated: string): unknown {
   const bytes = Buffer.from(text.slice(3), 'base64url')
   const decipher = createDecipheriv('aes-256-gcm', Buffer.from(key), bytes.subarray(0, 12))

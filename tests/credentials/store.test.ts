@@ -6,7 +6,7 @@ import { closeStores, connectStore, patient } from './redis-stores.ts'
 
 import type { CredentialStore } from '../../src/credentials/credentials.ts'
 
-/** A store, and how everything in it is made older without waiting. */
+/** A store, and a way to age all its entries without waiting. */
 interface Fixture extends AsyncDisposable {
   store: CredentialStore
   advance(milliseconds: number): Promise<void>
@@ -17,7 +17,7 @@ async function openRedis(unixSocket: boolean): Promise<Fixture> {
   const { store } = await connectStore(server.url, patient)
   return {
     store,
-    /** Shortens what is left to every key; a key with nothing left is deleted by the server. */
+    /** Shortens the TTL of every key; the server deletes keys whose TTL is over. */
     async advance(milliseconds) {
       for (const key of (await server.command('KEYS', '*')) as string[]) {
         const leftMs = Number(await server.command('PTTL', key))
@@ -31,7 +31,7 @@ async function openRedis(unixSocket: boolean): Promise<Fixture> {
   }
 }
 
-/** What other tests take for a store. */
+/** A stand-in for the store in other tests. */
 async function openMemory(): Promise<Fixture> {
   let nowMs = 0
   const store = createMemoryStore({ clock: () => nowMs })

@@ -11,20 +11,20 @@ import { nowMs, secret, someCredentials, tokenServerUrl } from './identities.ts'
 import type { Identity, SyncCredentials } from '../../src/domain/credentials.ts'
 
 interface WorldOptions extends Partial<Omit<CredentialsOptions, 'store'>> {
-  /** Nothing shared unless given; the words make one. */
+  /** Has no shared store unless given; the words create one. */
   store?: 'memory' | 'broken' | 'never-writes' | CredentialStore
-  /** What the token server of this world calls its credentials: `<name>-1`, `<name>-2`. */
+  /** The names of the token server's credentials: `<name>-1`, `<name>-2`. */
   name?: string
 }
 
 export type World = ReturnType<typeof startCredentials>
 
-/** One process with its clocks, its token server and what it was seen to do. */
+/** A process with its clocks, its token server, and its recorded actions. */
 export function startCredentials({ store: kind, name = 'hawk', ...options }: WorldOptions = {}) {
-  /** Whom the token server was asked about. */
+  /** The users that the token server was called for. */
   const exchanges: Identity[] = []
   const events: CredentialsEvent[] = []
-  /** What was written to a store that this world made. */
+  /** What was written to a store that this world created. */
   const writes: Write[] = []
   const clock = new Clock()
   const store = typeof kind === 'string' ? recording(makeStore(kind, clock), writes) : (kind ?? null)
@@ -45,12 +45,12 @@ export function startCredentials({ store: kind, name = 'hawk', ...options }: Wor
       return exchange(identity, requestId)
     },
   })
-  /** For a request that nobody asks the id of. */
+  /** For requests whose id does not matter. */
   const credentials = {
     obtain: async (identity: Identity) => (await real.obtain(identity, 'a-request')).credentials,
     renew: (identity: Identity, refused: SyncCredentials) => real.renew(identity, refused, 'a-request'),
   }
-  /** Where they were found, too. */
+  /** Also returns the source. */
   const obtain: Credentials['obtain'] = (identity, requestId) => real.obtain(identity, requestId)
   return { credentials, obtain, store, exchanges, events, writes, clock, turns }
 }
@@ -100,14 +100,14 @@ function recording(store: CredentialStore, writes: Write[]): CredentialStore {
   }
 }
 
-/** Lets everything go on that waits for nothing outside. */
+/** Lets everything continue that waits for nothing external. */
 async function turns(): Promise<void> {
   for (let turn = 0; turn < 50; turn++) await Promise.resolve()
 }
 
 /**
- * What has become of a promise without waiting for anything outside: null when it is fulfilled, the message of its
- * rejection, or `waits`. No timer can have run and no answer can have been read meanwhile, however busy the machine is.
+ * The state of a promise without waiting for anything external: null if fulfilled, the error message if rejected, or `waits`. No timer can
+ * have fired and no response can have been read meanwhile, however busy the machine is.
  */
 export async function outcomeSoFar(promise: Promise<unknown>): Promise<string | null> {
   const outcome = promise.then(

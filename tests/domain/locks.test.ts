@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/domain/bounded.ts'
 
-/** Holds names until it is told to let go; `entered` resolves once it has them. */
+/** Holds names until `release`; `entered` resolves once it holds them. */
 function holder(locks: Locks, names: string[], withinMs = 1000) {
   const [entered, left] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
   const ended = locks.hold(names, withinMs, () => {
@@ -57,7 +57,7 @@ describe('Locks', () => {
     void patient.entered.then(() => order.push('patient'))
 
     await expect(impatient.ended).rejects.toMatchObject({ failure: 'overload', applied: 'no' })
-    // Who has no name in common with anybody does not wait.
+    // A task without a common name does not wait.
     await locks.hold(['b'], 1000, async () => {})
     expect(order).toEqual([])
     order.push('first')

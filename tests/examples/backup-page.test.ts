@@ -8,7 +8,7 @@ import { paste, piecesLeft, take } from './pages.ts'
 import { accountOf, linesOf } from './records.ts'
 
 const page = 'docs/backup.md'
-// "systemctl" and "loginctl" in their place write down what they are told.
+// Replacements for "systemctl" and "loginctl" that record their arguments.
 const listener = '#!/bin/sh\necho "$(basename "$0") $*" >> "$HOME/told"\n'
 
 describe('docs/backup.md', () => {
@@ -37,7 +37,7 @@ describe('docs/backup.md', () => {
   })
 
   const unit = (name: string) => readFileSync(join(home, '.config/systemd/user', name), 'utf8')
-  /** What comes of lines that are typed by somebody with this home. */
+  /** The result of typing these lines as a user with this home directory. */
   const type = (lines: string) => paste(lines, { HOME: home }, folder)
   const backups = () => readdirSync(join(home, 'sync-backups')).length
 

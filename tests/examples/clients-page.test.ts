@@ -17,7 +17,7 @@ interface Bookmark {
   children?: string[]
 }
 
-/** What the program of the page defines. */
+/** The definitions in the page's program. */
 interface Program {
   data: { id: string; payload: string }[]
   last_modified: string
@@ -117,7 +117,7 @@ describe('the program for the JavaScript package in docs/clients.md', () => {
   })
 })
 
-/** Runs all the pieces in their order, bundled as for a browser, with this bridge in the place of the one they name. */
+/** Runs all snippets in order, bundled for a browser, with this bridge in place of the one they name. */
 async function runProgram(over = bridge): Promise<Program> {
   const page = await Bun.file(join(root, 'docs/clients.md')).text()
   const pieces = [...page.matchAll(/^```js\n([^]*?)^```$/gm)].map(([, code]) => code!)

@@ -13,17 +13,17 @@ const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 const withoutCurl = !Bun.which('curl')
 afterAll(endAll)
 
-/** Types commands as the owner of an account, whose home is `home`. */
+/** Types commands as the owner of an account, whose home directory is `home`. */
 const typeAs = (home: string, commands: string) => paste(`set -e\n${commands}`, { HOME: home }, home)
 
-/** What Firefox prints for an account of the sandbox, with the token server besides. */
+/** The lines that Firefox prints for an account of the sandbox, plus its token server. */
 async function printedByFirefox(): Promise<string> {
   const { values } = await startUpstream()
   const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY', 'TOKEN_SERVER_URL']
   return linesOf(Object.fromEntries(names.map((name) => [name, values[name]!])))
 }
 
-/** The commands with these lines typed into `connect`. */
+/** The commands, with these lines typed into `connect`. */
 const withLines = (commands: string, lines: string) =>
   commands.replace(/^(sync-bridge connect).*$/m, `$1 <<END\n${lines}END`)
 
@@ -78,7 +78,7 @@ describe('docs/your-data.md', () => {
     const home = withExamples()
     const lines = await printedByFirefox()
     const connected = await typeAs(home, withLines(take(page, 'sync-bridge connect'), lines))
-    // These two run until Ctrl+C; tests/operate/words.test.ts reads their arguments.
+    // These two run until Ctrl+C; tests/operate/words.test.ts checks their arguments.
     const listing = take(page, 'sync-bridge open').replace(/^sync-bridge open.*$/m, '')
     take(page, 'sync-bridge watch')
     const names = ['--output bookmarks.html', 'sync-bridge backup', '--write', 'sync-bridge add']

@@ -60,7 +60,7 @@ describe('tabs.html', () => {
     await page.click('button')
     await page.waitForSelector('#problem:not(:empty)')
     const afterwards = [await page.textContent('#problem'), await page.locator('h2').count()]
-    // It asks the bridge, which is of another origin.
+    // It requests the bridge from another origin.
     const wrong = (await browser.endPages()).filter((told) => !told.startsWith(bridge.url))
     await browser.stop()
 
@@ -97,7 +97,7 @@ describe('tabs.html without the files beside it', () => {
       if (name !== 'bucket') await page.fill(`input[name=${name}]`, value)
     }
     const refused = page.waitForEvent('console', (message) => message.text().includes('form-action'))
-    // It would wait for the next page.
+    // The click would wait for the next page.
     await page.click('button', { noWaitAfter: true })
     await refused
     const problem = await page.textContent('#problem')

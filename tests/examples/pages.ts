@@ -11,7 +11,7 @@ export const python = await findPython(...clientNeeds)
 
 const known = new Map<string, string[]>()
 
-/** The pieces of code of a document, in their order, that no test has taken yet. */
+/** The code blocks of a document that no test has used yet, in order. */
 export function piecesLeft(name: string): string[] {
   const text = readFileSync(join(root, name), 'utf8')
   const found = text.matchAll(/^```(?:sh|js|ts|crontab)\n([^]*?)^```$/gm)
@@ -20,7 +20,7 @@ export function piecesLeft(name: string): string[] {
   return pieces
 }
 
-/** Takes the piece of a document that has this text in it. */
+/** Returns the code block of a document that contains this text. */
 export function take(name: string, text: string): string {
   const pieces = piecesLeft(name)
   const [code] = pieces.splice(
@@ -31,7 +31,7 @@ export function take(name: string, text: string): string {
   return code
 }
 
-/** A folder that has the examples and the executable where the repository has them. */
+/** A folder with the examples and the executable, laid out as in the repository. */
 export function withExamples(): string {
   const folder = makeFolder()
   symlinkSync(join(root, 'docs'), join(folder, 'docs'))
@@ -42,7 +42,7 @@ export function withExamples(): string {
   return folder
 }
 
-/** Types lines into a shell, in a folder that has what `withExamples` says unless told otherwise. */
+/** Types lines into a shell, by default in a folder from `withExamples`. */
 export function paste(lines: string, environment: Record<string, string> = {}, cwd = withExamples()) {
   const pythonFolder = 'path' in python ? [dirname(python.path)] : []
   const PATH = [cwd, ...pythonFolder, '/usr/local/bin', '/usr/bin', '/bin'].join(':')

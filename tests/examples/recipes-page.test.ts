@@ -19,7 +19,7 @@ const plainTitle = `<b>&amp; "it's" $(touch ruined) \`touch ruined\` icon x  é 
 const url = `https://public.example/?q="><script>&a='$(touch%20ruined)`
 const addedMs = Date.UTC(2026, 0, 31, 3, 17, 5)
 
-// Each writes down its arguments, one a line, and what it reads.
+// Each records its arguments, one per line, and its input.
 const stub = `#!/bin/sh
 name=$(basename "$0")
 printf '%s\\n' "$@" > "$HOME/$name.arguments"
@@ -79,7 +79,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
   const type = (lines: string, more: Record<string, string> = {}) =>
     paste(lines, { HOME: home, ...more }, join(home, 'bin'))
   const read = (name: string) => readFileSync(join(home, name), 'utf8')
-  /** Saves a piece under the name of its recipe. */
+  /** Saves a code block under the name of its recipe. */
   const save = (name: string, text: string) => writeFileSync(join(home, 'recipes', name), text)
   const warning = '1 record cannot be decrypted: bookmarks/foreignrecor\n'
 
@@ -119,7 +119,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
       title: plainTitle,
       tag_names: ['read-later', 'été', 't'.repeat(64)],
     })
-    // One is refused, and named; the others are added all the same.
+    // One is rejected and reported; the others are added anyway.
     expect(errors).toMatch(/curl: .* 400\nNot added: .*"https:\/\/refused\.example\/"/)
     expect(errors.match(/Not added/g)).toHaveLength(1)
     expect(server.bodies).toContainEqual({
@@ -269,7 +269,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     await write('clients', { id: 'olddevice', name: 'Old' })
     const noted = await type(note!)
     const PATH = `${join(home, 'bin')}:/usr/bin:/bin`
-    // The test changes nothing but how often it asks.
+    // The test only changes the polling interval.
     const command: [string, ...string[]] = [
       '/bin/sh',
       '-c',
@@ -300,7 +300,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
 
   it('has no code that is not run here', () => {
     expect(piecesLeft(page)).toEqual([])
-    // A title that a shell had run would have made this file.
+    // If a shell evaluated the title, this file would exist.
     expect([...new Glob('**/ruined').scanSync({ cwd: home, dot: true })]).toEqual([])
   })
 
@@ -330,7 +330,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
   }
 })
 
-/** What an API takes and answers. */
+/** An API's accepted request and its response. */
 interface Taken {
   secret: string
   status: number
@@ -358,7 +358,7 @@ interface Sent {
   type?: string
 }
 
-/** A server that takes JSON from those who send the line of a header that the file is made with. */
+/** A server that accepts JSON from clients with this authorization header. */
 function startServer(headerFile: string, { secret, status, fields, longestTitle }: Taken) {
   writeFileSync(headerFile, `Authorization: ${secret}\n`, { mode: 0o600 })
   const bodies: Sent[] = []

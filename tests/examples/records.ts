@@ -8,14 +8,14 @@ import {
 import type { Sandbox } from '../../src/sandbox/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** A payload that is encrypted with nobody's key, as there are some in real accounts. */
+/** A payload that no known key decrypts; real accounts contain some. */
 export const foreign = JSON.stringify({
   ciphertext: 'AAAA',
   IV: 'AAAAAAAAAAAAAAAAAAAAAA==',
   hmac: '00'.repeat(32),
 })
 
-/** What the examples want to know of an account, by the names that they have for it. */
+/** The account values that the examples need, under the names they use. */
 export function accountOf(user: SandboxUser) {
   return {
     BUCKET: user.clientState,
@@ -37,7 +37,7 @@ export async function keyPairOf(sandbox: Sandbox, user: SandboxUser, collection:
   return (await collectionKeys(keyPairFromHex(user.syncKey.toString('hex')), keys!))(collection)
 }
 
-/** A record as a Firefox of this user would upload it. */
+/** A record as this user's Firefox would upload it. */
 export async function encrypted(sandbox: Sandbox, user: SandboxUser, collection: string, clear: ClearRecord) {
   return { id: clear.id, payload: await encryptRecord(await keyPairOf(sandbox, user, collection), clear) }
 }

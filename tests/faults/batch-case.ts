@@ -1,17 +1,17 @@
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** What a batch is made of. */
+/** The shape of a batch. */
 export interface Shape {
   kind: 'puts' | 'deletes' | 'mixed'
   requests: number
   collections: number
 }
 
-/** Content by collection and id; timestamps aside. */
+/** Contents by collection and id, without timestamps. */
 export type Content = Record<string, Record<string, { payload: string; sortindex: number | null }>>
 
-/** A batch, what is stored when it arrives, and what is stored when all of it was carried out. */
+/** A batch, the stored records before it, and the stored records after it was fully applied. */
 interface BatchCase {
   before: Content
   after: Content
@@ -26,7 +26,7 @@ export interface BatchRequest {
   body?: { data: { payload: string; sortindex?: number } }
 }
 
-/** Makes the case of a shape over these collections. Of the puts some create and some overwrite. */
+/** Makes a case of that shape over these collections. Some puts create, some overwrite. */
 export function makeCase({ kind, requests, collections }: Shape, names: string[]): BatchCase {
   const used = names.slice(0, collections)
   const before: Content = {}
@@ -42,7 +42,7 @@ export function makeCase({ kind, requests, collections }: Shape, names: string[]
     }
     const id = `new${index}`
     const data = { payload: `written ${index}`, ...(index % 2 === 0 && { sortindex: index }) }
-    // Every third is there already, some without a sortindex, which can't be taken away by a write.
+    // Every third record exists already, some without a sortindex, which a write can't remove.
     const stored =
       index % 3 === 0 ? { payload: `stored ${index}`, sortindex: index % 4 === 0 ? null : 99 } : null
     if (stored) before[name]![id] = stored
@@ -61,7 +61,7 @@ export function makeCase({ kind, requests, collections }: Shape, names: string[]
   }
 }
 
-/** Puts content into a store as if it had been written long ago. */
+/** Adds contents to a store as if written long ago. */
 export function store(sandbox: Sandbox, user: SandboxUser, content: Content): void {
   const longAgo = Math.floor(sandbox.nowMs() / 10) * 10 - 3_600_000
   for (const [collection, records] of Object.entries(content)) {
@@ -74,7 +74,7 @@ export function store(sandbox: Sandbox, user: SandboxUser, content: Content): vo
   }
 }
 
-/** What is stored now, of the same collections. */
+/** The current contents of the same collections. */
 export function contentOf(sandbox: Sandbox, user: SandboxUser, collections: string[]): Content {
   return Object.fromEntries(
     collections.map((collection) => [

@@ -9,12 +9,12 @@ const quick = (Object.keys(faults) as FaultName[]).filter((name) => !hangs.inclu
 const commitPatienceMs = 150
 
 let patient: FaultyBridge
-/** Commits and undos go on for three seconds or half of one only, because the storage does not come back. */
+/** Commits and undos are only tried for three seconds or half a second, because the storage does not come back. */
 let lasting: FaultyBridge
 let forlorn: FaultyBridge
-/** With little time for a call, as a hanging storage takes all of it. */
+/** With a short call timeout, because a hanging storage uses all of it. */
 let impatient: FaultyBridge[]
-/** With little time for the whole request as well. */
+/** With a short request timeout as well. */
 let hasty: FaultyBridge[]
 
 beforeAll(async () => {
@@ -23,7 +23,7 @@ beforeAll(async () => {
     Promise.all(Array.from({ length: 10 }, () => startFaultyBridge({ writable, settings, commitPatienceMs })))
   patient = await startFaultyBridge({ writable })
   const soon = { writable, settings: { request_timeout_seconds: '0.5' }, commitPatienceMs }
-  // Enough on a busy machine to look whether a write was carried out, before the time is over.
+  // Long enough on a busy machine to check whether a write was applied before the deadline.
   lasting = await startFaultyBridge({ ...soon, settings: { request_timeout_seconds: '3' } })
   forlorn = await startFaultyBridge(soon)
   impatient = await startSeveral({ upstream_timeout_seconds: '0.3' })
@@ -93,8 +93,8 @@ describe('a batch over a storage that fails at its k-th call', () => {
 
     expect(findings).toEqual([])
     expect(runs).toBeGreaterThan(40)
-    // It is 9, of the usual upstream timeout of 20 s each, and the server cuts a connection without an answer after 240 s.
-    // One collection after the other would take three times as many. In between, because calls that begin together may end apart.
+    // It is 9, with the usual upstream timeout of 20 s each; the server cuts a connection without a response after 240 s. Collections in
+    // sequence would take three times as many. Not exact, because calls that begin together may end apart.
     expect(mostInARow).toBeWithin(2, 18)
   }, 300_000)
 })

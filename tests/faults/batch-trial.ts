@@ -4,7 +4,7 @@ import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Fault, ProxiedRequest } from '../support/fault-proxy.ts'
 
-/** Everything that a call of the storage can suffer, by name. */
+/** Every fault of a storage call, by name. */
 export const faults = {
   ...statusFaults,
   'reset before': { kind: 'reset-before' },
@@ -16,12 +16,12 @@ export const faults = {
   'hang within': { kind: 'hang-mid-body', afterBytes: 1 },
 } satisfies Record<string, Fault | 'hang for good'>
 
-/** Those that cost as much time as the bridge is ready to wait. */
+/** The faults that last as long as the bridge waits. */
 export const hangs: FaultName[] = ['hang before', 'hang after', 'hang within']
 
 export type FaultName = `${keyof typeof faults}`
 
-/** Whether only the k-th call fails, every later one that does the same, or every later one. */
+/** Which calls fail: only the k-th, every later one of the same kind, or every later one. */
 export type Span = 'once' | 'for good' | 'from then on'
 
 export interface Trial {
@@ -30,18 +30,15 @@ export interface Trial {
   span: Span
 }
 
-/** Trials run side by side, each in collections of its own, so that the log tells which one a line is about. */
+/** Trials run concurrently, each in its own collections, which identify them in the log. */
 export const lanes = Array.from({ length: 14 }, (_, lane) =>
   ['a', 'b', 'c', 'd', 'e'].map((name) => `lane${lane}${name}`),
 )
 
 /**
- * Makes every trial once for each call that an undisturbed run of its shape makes. What comes back is what went wrong.
- * How many calls that failed a client had to wait for at most, one after the other, is told too: those that are under
- * way at the same time count as one.
- *
- * Over one bridge the trials are made side by side, of several bridges each makes one at a time (see `timeoutsIn`).
- * `reference` is a bridge with patience.
+ * Runs every trial once for each call of an undisturbed run of its shape. Returns the errors, and the largest number of consecutive failed
+ * calls that a client had to wait for; concurrent calls count as one. Over one bridge, trials run concurrently; of several bridges, each
+ * runs one at a time (see `timeoutsIn`). `reference` is a bridge with long timeouts.
  */
 export async function prove(
   bridges: FaultyBridge[],
@@ -74,8 +71,8 @@ export async function prove(
 }
 
 /**
- * How many calls the bridge has given up for want of time. On a busy machine a bridge with little patience gives up calls
- * that were not made to fail; then more has failed than was planned, and the trial is judged as one in which more did.
+ * The number of calls that the bridge aborted by timeout. On a busy machine, a bridge with short timeouts also aborts calls that were not
+ * meant to fail; the trial is then evaluated as one with more faults.
  */
 export function timeoutsIn(logs: string[]): number {
   return logs
@@ -92,7 +89,7 @@ async function run(
 ) {
   const { sandbox } = over
   const user = sandbox.addUser(`user ${(users += 1)}`)
-  // Credentials are fetched beforehand: the user gets the number by which calls are told apart.
+  // Fetches credentials first, so that the user gets the number that identifies its calls.
   await over.ask('', { as: user })
   const { before, after, requests } = makeCase(shape, names)
   store(sandbox, user, before)
@@ -130,7 +127,7 @@ async function run(
     ),
     isReported: collections.some((name, index) => incidents(over, name) > known[index]!),
     isRefused: fault === '401' && span === 'from then on',
-    // What a batch has created can't be taken back where nothing can be deleted.
+    // What a batch has created can't be undone if nothing can be deleted.
     mustCope: !wasHurried && (span === 'once' || (span === 'for good' && !hit.deed?.startsWith('DELETE'))),
   })
   const calls = over.callsOf(user).length
@@ -138,7 +135,7 @@ async function run(
   return { calls, finding, inARow: Math.max(0, ...failed.map(({ inARow }) => inARow)) }
 }
 
-/** What a call does to what, as far as the storage is concerned. */
+/** The method and the target of a call, as far as the storage is concerned. */
 function deedOf({ method, path, query }: ProxiedRequest): string {
   return `${method} ${path} ${query.has('commit') ? 'commit' : query.has('batch') ? 'stage' : ''}`
 }
@@ -148,19 +145,19 @@ function planOf(name: FaultName): Fault | Promise<Fault> {
   return fault === 'hang for good' ? hangForGood() : fault
 }
 
-/** How often the log tells of something left behind, or of something that nobody knows. */
+/** How often the log reports leftovers or unknown results. */
 export function incidents(over: FaultyBridge, collection: string): number {
   return over.eventsAbout(collection, 'batch.partial') + over.eventsAbout(collection, 'batch.unknown')
 }
 
 /**
- * Visible writes that the storage has carried out more than once in one collection. A removal of rows is such a write where time was short:
- * when its answer is lost, and the call that looks whether the rows are gone fails as well, they are removed once more, on the condition
- * that nobody has written since; see `removal.test.ts`.
+ * Visible writes that the storage has applied more than once in one collection. The removal of rows is such a write when time is short: if
+ * its response is lost, and the check whether the rows are gone fails too, it is repeated, on the condition that no one has written since;
+ * see `removal.test.ts`.
  */
 function repeatedWrites(sandbox: Sandbox, user: SandboxUser): string[] {
   const mark = `/1.5/${user.uid}/`
-  // A run makes some 60 calls at most, and the lanes share the log.
+  // A run makes at most some 60 calls, and concurrent runs share the log.
   const writes = sandbox.requests.storage.entries
     .slice(-1000)
     .filter(({ target, status }) => target.startsWith(mark) && status === 200)
@@ -171,8 +168,8 @@ function repeatedWrites(sandbox: Sandbox, user: SandboxUser): string[] {
 }
 
 /**
- * Whether a second commit may be that which reveals rows. When the answer to deletions alone was lost, nobody knows when they were
- * carried out, nor whether their rows hold something newer, so they are looked at.
+ * Whether a second commit may be the one that reveals rows. If the response to a deletion was lost, it is unknown when it was applied and
+ * whether its rows hold something newer, so they are checked.
  */
 function mayBeRevealed(write: string, requests: BatchRequest[]): boolean {
   const collection = write.match(/^POST storage\/(.*)$/)?.[1]
@@ -187,15 +184,15 @@ interface Observation {
   before: Content
   after: Content
   repeated: string[]
-  /** Whether the log tells of something left behind, or of something that nobody knows. */
+  /** Whether the log reports leftovers or unknown results. */
   isReported: boolean
-  /** Whether the storage refuses the identity for good. */
+  /** Whether the storage permanently rejects the identity. */
   isRefused: boolean
-  /** Whether nothing may be left behind, reported or not. */
+  /** Whether leftovers are not allowed, reported or not. */
   mustCope: boolean
 }
 
-/** What is wrong with a run; null when nothing is. */
+/** The error in a run; null if none. */
 function judge(seen: Observation): string | null {
   const { status, statuses, content, before, after, repeated, isReported, isRefused, mustCope } = seen
   if (isReported && mustCope) return `could not cope: ${JSON.stringify(content)}`
@@ -204,7 +201,7 @@ function judge(seen: Observation): string | null {
     const isWhole = statuses.every((each) => each === 200 || each === 204)
     if (isWhole)
       return Bun.deepEquals(content, after) ? null : `200, but not all is there: ${JSON.stringify(content)}`
-    // An identity that is refused is the answer of every sub-request that carries it, and then nothing was written.
+    // A rejected identity is the response of all its sub-requests, and then nothing was written.
     const isClean = isRefused && statuses.every((each) => each === 401) && Bun.deepEquals(content, before)
     return isClean ? null : `200 with ${statuses.join()}`
   }

@@ -4,19 +4,19 @@ import { hangForGood, startFaultyBridge, type FaultyBridge } from './faulty-brid
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 
-/** Small enough to be read whole before anything is answered. */
+/** Small enough to be read completely before the response starts. */
 const shortList = 30
 /** About 1 MB, so that it streams. */
 const longList = 2000
 const requestTimeoutMs = 800
-/** Far beyond what any bridge here waits for: who has no answer by then is never going to get one. */
+/** Far beyond every timeout of these bridges: a request without a response by then never gets one. */
 const watchdogMs = 30_000
 
-/** With the usual timeouts, which no storage that answers at all exceeds here. */
+/** With the usual timeouts, which a responding storage never exceeds here. */
 let patient: FaultyBridge
-/** For a storage that doesn't answer. */
+/** For a storage that does not respond. */
 let impatient: FaultyBridge
-/** Whose requests have little time, and whose calls of the storage have much. */
+/** With a short request timeout and a long upstream timeout. */
 let brief: FaultyBridge
 let users = 0
 
@@ -41,7 +41,7 @@ interface Reader {
   user: SandboxUser
 }
 
-/** Somebody new, who has a short list and a long one. */
+/** A new user with a short list and a long one. */
 async function newReader(bridge: FaultyBridge): Promise<Reader> {
   const user = bridge.sandbox.addUser(`reader ${(users += 1)}`)
   await bridge.ask('', { as: user })
@@ -51,12 +51,12 @@ async function newReader(bridge: FaultyBridge): Promise<Reader> {
 }
 
 /**
- * What the client gets: all there is; a 503 that says so in JSON; an answer that breaks off, so that nobody takes it
- * for a whole one; or nothing at all, which is always wrong.
+ * What the client gets: everything; a 503 with a JSON error; a response that breaks off, so that it can't look complete; or none of these,
+ * which is always wrong.
  */
 type Sight = 'whole' | 'refused' | 'cut' | 'nothing'
 
-/** What the client sees when only the first call suffers the fault, and when all do. */
+/** The client's results if only the first call has the fault, and if all have. */
 interface Trial {
   fault: Fault | 'hang for good'
   once: Sight[]
@@ -69,7 +69,7 @@ const again: [Sight[], Sight[]] = [['whole'], ['refused']]
 const atOnce: [Sight[], Sight[]] = [['refused'], ['refused']]
 const perhapsAgain: [Sight[], Sight[]] = [['whole', 'refused'], ['refused']]
 const cut: [Sight[], Sight[]] = [['cut'], ['cut']]
-/** As long as nothing was passed on, a second attempt is not noticed. */
+/** Until something was passed on, a retry is invisible. */
 const perhapsCut: [Sight[], Sight[]] = [
   ['whole', 'cut'],
   ['cut', 'refused'],
@@ -141,14 +141,14 @@ describe('a long list of a storage that fails', () => {
     expect([response.status, received.isWhole]).toEqual([200, false])
     expect(line.level).toBe('error')
     expect(line.reason).toContain(`Lost the connection to "${new URL(bridge.nodeOf(user).url).host}"`)
-    // What has been handed to the runtime last may never leave it.
+    // The last chunk given to the runtime may never be sent.
     expect(line.bytes).toBeGreaterThanOrEqual(received.bytes)
     expect(line.bytes).toBeLessThan(800_000)
     expect(await brokenLists()).toBe(before + 1)
   })
 })
 
-/** How much of an answer has come, and whether it has come to its end. */
+/** How much of a response has arrived, and whether it is complete. */
 async function countBytes({ body }: Response): Promise<{ bytes: number; isWhole: boolean }> {
   let bytes = 0
   try {
@@ -161,7 +161,7 @@ async function countBytes({ body }: Response): Promise<{ bytes: number; isWhole:
 
 describe('a record of a storage that fails', () => {
   it.each<Row>([
-    // What fails before the body is repeated or not before anybody knows what was asked for.
+    // A failure before the body is retried or not before the target of the request is known.
     ...beforeTheBody.filter(([name]) => ['502 in HTML', 'a reset', 'no answer'].includes(name)),
     ...withinAShortBody,
     ['half a record', rewritten(halved), ...atOnce],
@@ -208,7 +208,7 @@ async function prove({ fault, once, always }: Trial, target: Target, count: numb
 /** A list, or the first record of the short one. */
 type Target = 'tabs' | 'history' | 'a record'
 
-/** Asks like a client that trusts what it parses. */
+/** Sends a request like a client that trusts what it parses. */
 async function look(reader: Reader, target: Target, count: number): Promise<Sight> {
   const { bridge, user } = reader
   const collection = target === 'a record' ? 'tabs' : target
@@ -268,7 +268,7 @@ describe('a request of an unknown user', () => {
     const { status } = await brief.ask('/collections/tabs/records', { as: user })
 
     expect(status).toBe(503)
-    // The question goes on, for others who ask it.
+    // The call continues for the other requests that wait for it.
     expect(brief.tokenProxy.requests.at(-1)!.isOver).toBe(false)
     brief.tokenProxy.plan(() => null)
     brief.tokenProxy.release()

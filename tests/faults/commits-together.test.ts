@@ -21,7 +21,7 @@ afterAll(async () => {
 
 describe('the commits of many batches at once', () => {
   it('leave one batch after the other, so that few are half visible at a time', async () => {
-    // More calls than may be in flight at a time, and so few that nobody waits for five seconds on a busy machine.
+    // More calls than may be in flight at once, and few enough that none waits five seconds on a busy machine.
     const users = Array.from({ length: 40 }, (_, index) => bridge.sandbox.addUser(`writer ${index}`))
     for (const user of users) {
       for (const name of collections) bridge.sandbox.write(user, name, [{ id: 'a', payload: 'old' }])
@@ -29,7 +29,7 @@ describe('the commits of many batches at once', () => {
     // By the path of the user's storage.
     const commits = new Map<string, number>()
     let half = 0
-    // After each commit. How many there are at most would say less: one connection that opens late is enough to make them many.
+    // After each commit. The maximum would say less: one slow connection is enough to make it large.
     const halfVisible: number[] = []
     node.plan(({ method, path, query }) => {
       if (method === 'POST' && (query.has('commit') || !query.has('batch'))) {
@@ -56,7 +56,7 @@ describe('the commits of many batches at once', () => {
 
     expect(answers.map(({ status }) => status)).toEqual(users.map(() => 200))
     expect([...commits.values()]).toEqual(users.map(() => collections.length))
-    // It is 8 where commits wait among all other calls, and less than 1 where they leave together.
+    // It is 8 if commits wait among all other calls, and less than 1 if they leave together.
     const mean = halfVisible.reduce((sum, value) => sum + value, 0) / halfVisible.length
     expect(mean).toBeLessThan(4)
   })

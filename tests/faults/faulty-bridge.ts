@@ -2,25 +2,25 @@ import { startFaultProxy, type Fault, type FaultProxy, type ProxiedRequest } fro
 import { startTestBridge, type TestBridge, type TestBridgeOptions } from '../support/bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** Decides about one user's calls of the storage; `index` counts them from 0. */
+/** Decides about one user's storage calls; `index` counts them from 0. */
 export type UserPlan = (request: ProxiedRequest, index: number) => Fault | null | Promise<Fault | null>
 
 /**
- * A bridge that reaches its storage through relays which can be made to fail, for one user at a time. Every user has a
- * node to itself: a node that fails is soon left alone by the bridge, which nobody else shall notice.
+ * A bridge that reaches its storage through relays that can fail for one user at a time. Every user has a separate node, because the
+ * circuit of a failing node opens, which must not affect other users.
  */
 export interface FaultyBridge extends TestBridge {
   /** In front of the token server. */
   tokenProxy: FaultProxy
-  /** From now on the user's calls are counted anew and go through the plan. */
+  /** From now on, the user's calls are counted from 0 and follow the plan. */
   planFor(user: SandboxUser, plan: UserPlan): void
-  /** The user's calls of the storage since the last `planFor`. */
+  /** The user's storage calls since the last `planFor`. */
   callsOf(user: SandboxUser): readonly ProxiedRequest[]
   /** The relay in front of the user's node, once the user has credentials. */
   nodeOf(user: SandboxUser): FaultProxy
-  /** The user will ask nothing more, and the node is stopped. */
+  /** The user sends no more requests, and the node is stopped. */
   retire(user: SandboxUser): Promise<void>
-  /** How many events of this name the bridge has logged about the collection, such as `batch.partial`. */
+  /** The number of events of this name that the bridge has logged about the collection, such as `batch.partial`. */
   eventsAbout(collection: string, event: string): number
 }
 
@@ -33,7 +33,7 @@ export async function startFaultyBridge(options: TestBridgeOptions = {}): Promis
   const { sandbox, logs } = bridge
   const plans = new Map<number, { plan: UserPlan; calls: ProxiedRequest[] }>()
 
-  /** What the sandbox's token server answers, with the address of the user's own node. */
+  /** The response of the sandbox's token server, with the address of the user's own node. */
   async function grant({ url, headers }: Request): Promise<Response> {
     const path = new URL(url).pathname
     const answer = await fetch(sandbox.tokenServerUrl + path, { headers })
@@ -98,14 +98,14 @@ export async function startFaultyBridge(options: TestBridgeOptions = {}): Promis
 }
 
 /**
- * Held for ever, so that whoever gets an answer gets it from a bridge that has given up. (The relay's own `hang` goes on
- * when the caller leaves: that is a write which is carried out late.)
+ * Held forever, so that a response always comes from a bridge that has timed out. (The relay's own `hang` continues when the caller
+ * disconnects: that is a write that is applied late.)
  */
 export function hangForGood(): Promise<Fault> {
   return new Promise(() => {})
 }
 
-/** Answers that a broken storage gives, each before anything was done. */
+/** Responses of a broken storage, each before anything was applied. */
 export const statusFaults = {
   500: { kind: 'status', status: 500 },
   503: { kind: 'status', status: 503, headers: { 'Retry-After': '600' }, body: '"maintenance"' },

@@ -55,7 +55,7 @@ function create(bridge: TestBridge, as: SandboxUser, id: string, method: string,
   })
 }
 
-/** Lets the first two go on together. */
+/** Lets the first two continue together. */
 function meetingOfTwo(): () => Promise<void> {
   const both = Promise.withResolvers<void>()
   let arrived = 0

@@ -14,7 +14,7 @@ afterAll(() => bridge.stop())
 
 const payload = 'x'.repeat(1_900_000)
 
-/** Somebody with six records of 1.9 MB, which the bridge knows already. */
+/** A user with six records of 1.9 MB, whom the bridge knows already. */
 async function newUser(name: string): Promise<SandboxUser> {
   const user = bridge.sandbox.addUser(name)
   const large = Array.from({ length: 6 }, (_, each) => ({ id: `large${each}`, payload }))
@@ -46,7 +46,7 @@ describe('a batch of a write and of reads, while other batches hold the memory f
         waiting += 1
         return held.promise
       })
-      // The first list is held while the second one is waited for.
+      // The first list is held while the second one waits.
       return await batch(user, [{ path: 'large/records' }, { path: 'other/records' }])
     })
     await eventually('all hold their first list', () => waiting === holders.length)

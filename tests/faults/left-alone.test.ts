@@ -11,7 +11,7 @@ const list = '/collections/tabs/records'
 
 let bridge: FaultyBridge
 let users: number
-/** The time of circuits, which goes by with calls that hang, however long a test takes. */
+/** The clock of the circuits, which advances with hanging calls, however long a test takes. */
 let nowMs: number
 
 beforeEach(async () => {
@@ -36,14 +36,14 @@ function newcomer(): SandboxUser {
   return user
 }
 
-/** A user whose credentials the bridge knows. */
+/** A user whose credentials the bridge has cached. */
 async function acquaintance(): Promise<SandboxUser> {
   const user = newcomer()
   expect((await read(user)).status).toBe(200)
   return user
 }
 
-/** From now on a call of the token server takes as long as a call may. */
+/** From now on, a call to the token server takes as long as allowed. */
 const hang = () =>
   bridge.tokenProxy.plan(() => {
     nowMs += 1000
@@ -148,7 +148,7 @@ describe('a storage node', () => {
     const paths = new Set(unlucky.map(({ uid }) => `/1.5/${uid}`))
     node.plan(({ path }) => (paths.has(path.split('/').slice(0, 3).join('/')) ? fault : null))
     const ask = async (as: SandboxUser) => (await shared.ask(list, { as })).status
-    // The first failure of each may meet a call of the bystander.
+    // The first failure of each may affect a call of the bystander.
     await Promise.all(unlucky.map(ask))
     await ask(bystander)
     const over = new AbortController()
@@ -170,7 +170,7 @@ describe('a storage node', () => {
     node.release()
     await Promise.all(polling)
 
-    // An answer never opens the circuit. Resets of several accounts may, until the next call of somebody else.
+    // A response never opens the circuit. Resets of several accounts may, until the next call of another user.
     const refused = statuses.filter((status) => status !== 200)
     const most = fault.kind === 'reset-before' ? statuses.length / 25 : 0
     expect(refused.length).toBeLessThanOrEqual(most)

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** MariaDB's columns hold Latin-1; for anything else the server answers 500, again and again. */
+/** MariaDB's columns hold Latin-1; for anything else the server returns 500 every time. */
 const unstorable = '日本'
 
 let bridge: FaultyBridge
@@ -86,7 +86,7 @@ describe('a record that the storage rejects', () => {
     ['crypto', 'crypto'],
   ])('is rejected alone where the storage rejects the upload with 400: %s and %s', async (first, second) => {
     await newUser()
-    // Never encrypted, which the storage notices in this collection.
+    // An IV of zeros, which the storage rejects in this collection.
     const zeroes = JSON.stringify({ ciphertext: 'x', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: 'y' })
     const requests = [
       put(`/collections/${first}/records/a`, 'fine'),
@@ -106,7 +106,7 @@ describe('a record that the storage rejects', () => {
     'is a 413 alone where its text is too long, beside another of %s',
     async (name) => {
       await newUser()
-      // Twice as long when printed.
+      // Twice as long as JSON.
       const quotes = '"'.repeat(1_400_000)
       const requests = [
         put('/collections/tabs/records/a', quotes),

@@ -9,7 +9,7 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
   })
   afterAll(() => bridge.stop())
 
-  /** Somebody with a record, and a batch that deletes it and puts another. */
+  /** A user with a record, and a batch that deletes it and puts another. */
   async function someone(name: string) {
     const user = bridge.sandbox.addUser(name)
     await bridge.ask('', { as: user })

@@ -139,7 +139,7 @@ describe('a client that hangs up', () => {
       const seen = JSON.stringify([payloads('tabs'), payloads('forms')])
       const whole = JSON.stringify([{ first: 'new' }, { second: 'new' }])
       const nothing = JSON.stringify([{ first: 'old' }, { second: 'old' }])
-      // Before anything was written a batch may be given up; later it never is.
+      // A batch may be given up before anything was written, but never afterwards.
       expect(moment === 'at the commit' ? [whole] : [whole, nothing]).toContain(seen)
     },
   )
@@ -161,7 +161,7 @@ describe('a client that hangs up at the second commit', () => {
         commits += 1
         return commits === 2 ? { kind: 'reset-after' } : null
       }
-      // The look takes longer than a client that has hung up is waited for.
+      // The check takes longer than the bridge waits for a client that has disconnected.
       if (commits === 2) {
         looks += 1
         arrived.resolve()
@@ -242,7 +242,7 @@ function isCommit(request: ProxiedRequest): boolean {
   return request.method !== 'GET' && !isStaging(request)
 }
 
-/** Does something of the other device when the first such call arrives. */
+/** Runs an action of the other device when the first such call arrives. */
 function onFirst(
   meets: (request: ProxiedRequest) => boolean,
   meanwhile: () => unknown,
@@ -257,7 +257,7 @@ function onFirst(
   })
 }
 
-/** Tells whether a batch has ended from now on: the log says so, be the client there or not. */
+/** Detects whether a batch has ended from now on: by the log, whether the client is still connected or not. */
 function watchBatch(): () => boolean {
   const from = bridge.logs.length
   return () =>

@@ -5,7 +5,7 @@ import { hangForGood, startFaultyBridge, type FaultyBridge } from './faulty-brid
 import { contentOf, store } from './batch-case.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** A write, and the headers that it comes with once the record's entity tag is known. */
+/** A write, and its headers once the record's entity tag is known. */
 interface Write {
   name: string
   method: 'PUT' | 'DELETE'
@@ -25,9 +25,9 @@ const quick = (Object.keys(faults) as FaultName[]).filter((name) => !hangs.inclu
 const callsOfAWrite = 2
 
 let patient: FaultyBridge
-/** Commits and undos go on for half a second only, because the storage does not come back. */
+/** Commits and undos are only tried for half a second, because the storage does not come back. */
 let forlorn: FaultyBridge
-/** With little time for a call, as a hanging storage takes all of it; each for one trial at a time. */
+/** With a short call timeout, because a hanging storage uses all of it; each for one trial at a time. */
 let impatient: FaultyBridge[]
 
 beforeAll(async () => {
@@ -73,7 +73,7 @@ describe('PUT and DELETE over a storage that fails', () => {
   })
 })
 
-/** Makes one kind of write under every trial, in the collections of that number. */
+/** Runs one kind of write under every trial, in the collections of that number. */
 async function prove(write: Write, index: number): Promise<string[]> {
   const trials = [...trialsOf(quick, 'once'), ...trialsOf(quick, 'from then on')]
   const slowTrials = [...trialsOf(hangs, 'once'), ...trialsOf(hangs, 'from then on')]
@@ -115,7 +115,7 @@ async function userWithRecord(over: FaultyBridge, collection: string): Promise<S
   return user
 }
 
-/** Makes one trial; says what is wrong, or null. */
+/** Runs one trial; returns the error, or null. */
 async function run(
   over: FaultyBridge,
   { fault, span, k }: Trial,
@@ -149,7 +149,7 @@ async function run(
   const carriedOut = carriedOutWrites(over, user)
   await over.retire(user)
   const wasHurried = hangs.includes(fault) && timeoutsIn(over.logs.slice(firstLog)) > failed
-  // In a hurry a write is given up that is carried out nevertheless, and then taken back.
+  // With little time, a write may be given up, still applied, and then undone.
   if (carriedOut > (wasHurried && isUntouched ? 2 : 1)) return `carried out ${carriedOut} times`
   if (isApplied === isUntouched) return `left ${JSON.stringify(now)}`
   switch (status) {

@@ -2,10 +2,9 @@ import { createHash, hkdfSync, randomBytes } from 'node:crypto'
 import hawk from 'hawk'
 
 /**
- * An account server on loopback with one account. Its token endpoint checks requests as Mozilla's does, from whose public source
- * these facts are: which members a body has and in which form, which errors there are, and that a refresh token for Sync belongs to
- * the device of the session that it was made with. Signatures of the session token are checked, too, which Mozilla's own has ceased
- * to do. Has a page to visit, at /page.
+ * An account server on loopback with one account. Its token endpoint validates requests like Mozilla's, according to its public source: the
+ * members of a body and their formats, the errors, and that a refresh token for Sync belongs to the device of its session. Also verifies
+ * signatures of the session token, which Mozilla's server no longer does. Serves a page to visit at /page.
  */
 export interface Accounts {
   readonly url: string
@@ -14,11 +13,11 @@ export interface Accounts {
   readonly sessionToken: string
   /** Method and path of every request so far. */
   readonly requests: readonly string[]
-  /** How long the access tokens that it grants are good for, whatever was asked; null for what was asked. */
+  /** The lifetime of the access tokens that it issues, whatever was requested; null for the requested one. */
   lifeSeconds: number | null
-  /** A refresh token as one gets it with a session. */
+  /** A refresh token like those issued with a session. */
   grantRefreshToken(): string
-  /** What the account's own page does with "Sign out" beside this Firefox. */
+  /** Imitates "Sign out" next to this Firefox on the account page. */
   signOutDevice(): void
   stop(): Promise<void>
 }
@@ -30,7 +29,7 @@ interface AccountOptions {
   mintAccessToken(lifeSeconds: number): string
 }
 
-/** An answer that is not the one that was asked for. */
+/** An error response. */
 class Refusal extends Error {
   constructor(
     readonly status: number,
@@ -48,7 +47,7 @@ const refused = {
   scope: () => new Refusal(400, 163, 'Requested scopes are not allowed'),
 }
 
-// Firefox's own client: public, and allowed to grant itself tokens.
+// Firefox's own client: public, and allowed to issue itself tokens.
 const firefoxClient = '5882386c6d801776'
 const allowedScopes = ['profile', 'profile:write', 'https://identity.mozilla.com/apps/oldsync']
 const longestLifeSeconds = 6 * 3600
@@ -58,7 +57,7 @@ const hex = (digits: number) => (value: unknown) =>
 const scope = (value: unknown) => typeof value === 'string' && /^[\w /.:-]{0,256}$/.test(value)
 const ttl = (value: unknown) => typeof value === 'number' && value > 0
 
-/** The members of a body by the grant, each with its form; those that end in `?` may be absent. */
+/** The members of a body by grant type, each with its format; those that end in `?` are optional. */
 const grants: Record<string, Record<string, (value: unknown) => boolean>> = {
   'fxa-credentials': {
     'grant_type?': (value) => value === 'fxa-credentials',
@@ -134,7 +133,7 @@ export function startAccounts({ email, devices, mintAccessToken }: AccountOption
     return deviceToken
   }
 
-  // The OAuth service of the same server numbers its errors in its own way.
+  // The OAuth service of the same server has its own error numbers.
   function grantAsService(body: Body) {
     try {
       return grant(body, false)
@@ -146,7 +145,7 @@ export function startAccounts({ email, devices, mintAccessToken }: AccountOption
   function destroy(body: Body) {
     check(body, destruction)
     if (body.client_id !== firefoxClient) throw refused.client()
-    // A token that is unknown is as good as revoked.
+    // An unknown token counts as revoked.
     refreshTokens.delete(String(body.token))
     return {}
   }
@@ -195,7 +194,7 @@ export function startAccounts({ email, devices, mintAccessToken }: AccountOption
   return accounts
 }
 
-/** Throws unless a body has the members that it must have, each in its form. Others are ignored. */
+/** Throws unless a body has the required members, each in its format. Ignores others. */
 function check(body: Body, members: Record<string, (value: unknown) => boolean> | undefined): void {
   if (members === undefined) throw refused.parameter()
   const isWell = Object.entries(members).every(([name, isForm]) => {

@@ -22,7 +22,7 @@ import {
 import { openLocal, startWorld, type SealedRecord, type World } from './world.ts'
 
 const docs = join(import.meta.dir, '../../docs')
-/** The recipe for values, and the one for something that runs by itself. */
+/** The recipe for the values, and the one for unattended programs. */
 const recipes = Array.from(
   readFileSync(join(docs, 'connect.md'), 'utf8').matchAll(/^```js\n([^]*?)^```$/gm),
   ([, code]) => code!,
@@ -55,10 +55,10 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
   const type = (program: string) => call<Outcome>('typeIntoConsole', program)
   const call = <T>(name: string, ...args: unknown[]) => world.firefox.call<T>(name, ...args)
 
-  /** What Firefox itself has, in the order of ids. */
+  /** Firefox's own data, ordered by id. */
   const own = async (name: string) => byId(await call<ClearRecord[]>(name))
 
-  /** What the bridge shows of the bookmarks, without what was deleted, in the terms of Firefox. */
+  /** The bookmarks that the bridge shows, without deleted ones, in Firefox's terms. */
   async function shownBookmarks(): Promise<Item[]> {
     const pulled = await world.pull('bookmarks')
     const records = pulled.filter(({ deleted }) => !deleted) as unknown as Item[]
@@ -73,7 +73,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })) as Item[]
   }
 
-  /** The same as Firefox has them. */
+  /** The same as stored by Firefox. */
   async function ownBookmarks(): Promise<Item[]> {
     const items = await call<Item[]>('bookmarks')
     return byId(items).map((item) => {
@@ -104,7 +104,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
 
     await world.sync()
 
-    // A slow start may add the bookmarks of a new profile after they were removed.
+    // A slow start may add the default bookmarks of a new profile after they were removed.
     expect(exceptRoots(among(made, await ownBookmarks()))).toEqual(exceptRoots(made))
     expect(exceptRoots(among(made, await shownBookmarks()))).toEqual(exceptRoots(made))
     expect(made).toHaveLength(300)
@@ -118,7 +118,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
 
     expect(await own('history')).toEqual(byId(history!.map(sortVisits)))
     expect(await own('passwords')).toEqual(passwords!.map(loginOf))
-    // Firefox takes what was typed, and gives it an id of its own.
+    // Firefox saves what was typed, with an id of its own.
     expect(typed(await own('forms'))).toEqual(typed(madeForms))
     expect(await call<number>('preference', 'browser.startup.page')).toBe(3)
     expect(await call<object>('tabsOfOthers')).toEqual(
@@ -443,7 +443,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
         .map((name) => titleIn(join(backups, name), renamed)),
     )
     await call('loseEverything')
-    // Firefox sends its tabs at moments of its own, and one of them may meet this sync.
+    // Firefox uploads its tabs at any time, possibly during this sync.
     await sync().catch(sync)
     const emptied = await everything()
     const restored = await command('restore', backups, '--overwrite')
@@ -462,7 +462,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     expect(exceptRoots(await shownBookmarks())).toEqual(whole.bookmarks)
   })
 
-  /** What a backup says that a bookmark is called. */
+  /** The title of a bookmark in a backup. */
   async function titleIn(backup: string, id: string): Promise<unknown> {
     const records = readFileSync(join(backup, 'bookmarks.jsonl'), 'utf8').trimEnd().split('\n')
     const record = records.map((line) => JSON.parse(line) as SealedRecord).find((each) => each.id === id)!

@@ -13,14 +13,14 @@ export interface Firefox {
   stop(): Promise<void>
 }
 
-/** Who is signed in, and where the servers are. */
+/** The signed-in user, and the addresses of the servers. */
 export interface Account {
   accounts: Accounts
   tokenServerUrl: string
   user: SandboxUser
 }
 
-/** The program, or null where the machine has none. */
+/** The program, or null if it is not installed. */
 export const firefoxPath = Bun.which('firefox-esr') ?? Bun.which('firefox')
 
 const startMs = 100_000
@@ -34,7 +34,7 @@ export async function startFirefox(account: Account): Promise<Firefox> {
   writeFileSync(join(folder, 'user.js'), preferencesText(account))
   const flags = ['--headless', '--no-remote', '--marionette', '--remote-allow-system-access']
   const child = Bun.spawn([...leash('KILL'), firefoxPath, ...flags, '--profile', folder], {
-    // Whatever it keeps outside its profile, it keeps in there, too.
+    // Files outside its profile go there, too.
     env: {
       PATH: '/usr/bin:/bin',
       HOME: folder,
@@ -83,8 +83,7 @@ async function readPort(path: string, child: Bun.Subprocess): Promise<number> {
   )
 }
 
-// Whatever Firefox wants of hosts other than this one goes to a proxy that is not there. Marionette switches off the rest of what
-// would disturb.
+// Requests to other hosts go to a proxy that does not exist. Marionette disables other background activity.
 function preferencesText({ accounts: { url: accountsUrl }, tokenServerUrl }: Account): string {
   const preferences: Record<string, string | number | boolean> = {
     'network.proxy.type': 1,
@@ -93,7 +92,7 @@ function preferencesText({ accounts: { url: accountsUrl }, tokenServerUrl }: Acc
     'network.proxy.ssl': '127.0.0.1',
     'network.proxy.ssl_port': 1,
     'marionette.port': 0,
-    // What docs/connect.md tells people to set, so that the Browser Console takes input.
+    // The setting that docs/connect.md requires for input in the Browser Console.
     'devtools.chrome.enabled': true,
     'identity.fxaccounts.allowHttp': true,
     'identity.fxaccounts.auth.uri': `${accountsUrl}/v1`,
@@ -103,7 +102,7 @@ function preferencesText({ accounts: { url: accountsUrl }, tokenServerUrl }: Acc
     'identity.sync.tokenserver.uri': `${tokenServerUrl}/1.0/sync/1.5`,
     'services.sync.log.appender.file.logOnError': false,
     'services.sync.log.appender.file.logOnSuccess': false,
-    // Syncs are asked for one by one.
+    // Syncs are requested one at a time.
     'services.sync.scheduler.immediateInterval': 86_400,
     'services.sync.scheduler.idleInterval': 86_400,
     'services.sync.scheduler.activeInterval': 86_400,

@@ -1,4 +1,4 @@
-// Functions that run inside Firefox, with all its privileges. Each call evaluates this file anew.
+// Functions that run inside Firefox, with all its privileges. Each call evaluates this file again.
 
 function load(path) {
   return ChromeUtils.importESModule(`resource://${path}.sys.mjs`)
@@ -10,9 +10,9 @@ const { PlacesUtils } = load('gre/modules/PlacesUtils')
 const { PlacesSyncUtils } = load('gre/modules/PlacesSyncUtils')
 const { FormHistory } = load('gre/modules/FormHistory')
 
-/** Signs in as the account server's user, with the keys that a password would have given. */
+/** Signs in as the account server's user, with the keys that a password would have produced. */
 async function signIn({ email, sessionToken, keyId, syncKey }) {
-  // The bookmarks that every new profile has.
+  // The bookmarks of every new profile.
   await PlacesUtils.bookmarks.eraseEverything()
   const { getFxAccountsSingleton } = load('gre/modules/FxAccounts')
   const bytes = syncKey.match(/../g).map((pair) => Number.parseInt(pair, 16))
@@ -27,7 +27,7 @@ async function signIn({ email, sessionToken, keyId, syncKey }) {
   await Weave.Service.configure()
 }
 
-/** Types a program into the Browser Console and presses Enter; resolves to what it has printed, or to why it is refused. */
+/** Types a program into the Browser Console and presses Enter; resolves to its output, or to why it is blocked. */
 async function typeIntoConsole(program) {
   const { require } = load('devtools/shared/loader/Loader')
   const {
@@ -49,7 +49,7 @@ async function typeIntoConsole(program) {
   }
 }
 
-/** Syncs everything, and tells what came of it: troubles, what could not be applied or sent, and what is inconsistent. */
+/** Syncs everything, and returns the errors, what could not be applied or sent, and inconsistencies. */
 async function sync() {
   const failed = {}
   const problems = []
@@ -59,7 +59,7 @@ async function sync() {
     else if (counts?.failed) failed[`${engine} ${topic.split(':').pop()}`] = counts.failed
   }
   const topics = ['weave:engine:sync:applied', 'weave:engine:sync:uploaded', 'weave:engine:validate:finish']
-  // Firefox syncs by itself once it is signed in; two syncs at once don't go.
+  // Firefox syncs by itself once it is signed in, and two syncs can't run at once.
   while (Weave.Service.locked) await new Promise((resolve) => setTimeout(resolve, 20))
   for (const topic of topics) Services.obs.addObserver(listen, topic)
   try {
@@ -71,7 +71,7 @@ async function sync() {
   return { service, outcome, engines: { ...engines }, failed, problems }
 }
 
-/** All bookmarks, folders and separators below the four roots that are synced, as records name them. */
+/** All bookmarks, folders and separators below the four synced roots, in the terms of records. */
 async function bookmarks() {
   const found = []
   const visit = (item, parentid) => {
@@ -104,7 +104,7 @@ async function removeBookmark(guid) {
   await PlacesUtils.bookmarks.remove(guid)
 }
 
-/** What "Import Bookmarks from HTML" does, into a profile that has none. */
+/** Imitates "Import Bookmarks from HTML", into a profile without bookmarks. */
 async function importBookmarks(path) {
   await PlacesUtils.bookmarks.eraseEverything()
   await load('gre/modules/BookmarkHTMLUtils').BookmarkHTMLUtils.importFromFile(path, { replace: false })
@@ -137,7 +137,7 @@ async function visit(url, title) {
 
 async function passwords() {
   const logins = await Services.logins.getAllLogins()
-  // The account itself is kept among them.
+  // They include the account itself.
   const saved = logins.filter(({ origin }) => origin.startsWith('http'))
   return saved.map(({ guid, origin, username, password }) => ({
     id: guid,
@@ -153,7 +153,7 @@ async function addPassword(origin, username, password) {
   await Services.logins.addLoginAsync(login)
 }
 
-/** What "Import from a File" does, where there are none; resolves to what became of each. */
+/** Imitates "Import from a File", without existing passwords; resolves to the result of each. */
 async function importPasswords(path) {
   await Services.logins.removeAllUserFacingLoginsAsync()
   const report = await load('gre/modules/LoginCSVImport').LoginCSVImport.importFromCSV(path)
@@ -165,7 +165,7 @@ async function forms() {
   return found.map(({ guid, fieldname, value }) => ({ id: guid, name: fieldname, value }))
 }
 
-/** Types something into a form, again and again, until Firefox has made an id with a slash; resolves to that. */
+/** Types into a form until Firefox has created an id with a slash; resolves to that id. */
 async function typeUntilSlash(fieldname) {
   for (let attempt = 0; attempt < 300; attempt += 1) {
     const value = `typed ${attempt}`
@@ -176,17 +176,17 @@ async function typeUntilSlash(fieldname) {
   throw new Error('No id of 300 has a slash')
 }
 
-/** Opens a tab and waits until its title is there. */
+/** Opens a tab and waits until it has its title. */
 async function openTab(url, title) {
   const { gBrowser } = Services.wm.getMostRecentWindow('navigator:browser')
   const triggeringPrincipal = Services.scriptSecurityManager.getSystemPrincipal()
   const tab = gBrowser.addTab(url, { triggeringPrincipal })
-  // History gets the title later, and would be uploaded without it for good.
+  // History gets the title later; synced earlier, the page would never get one.
   const isKnown = async () => tab.label === title && (await PlacesUtils.history.fetch(url))?.title === title
   while (!(await isKnown())) await new Promise((resolve) => setTimeout(resolve, 20))
 }
 
-/** The tabs of other devices, by the name of the device. */
+/** The tabs of other devices, by device name. */
 async function tabsOfOthers() {
   const { SyncedTabs } = load('services-sync/SyncedTabs')
   const clients = await SyncedTabs.getTabClients()
@@ -203,14 +203,14 @@ function preference(name) {
   return prefs[readers[prefs.getPrefType(name)]](name)
 }
 
-/** Removes an engine's data from the storage; Firefox keeps its own, and uploads all of it with the next sync. */
+/** Removes an engine's data from the storage; Firefox keeps its own and uploads all of it with the next sync. */
 async function wipeServer(name) {
   const engine = Weave.Service.engineManager.get(name)
   await engine.wipeServer()
   await engine.resetClient()
 }
 
-/** What the loss of a storage and of a profile leave: an account without data, and a Firefox without any. */
+/** The state after losing a storage and a profile: an account without data, and a Firefox without any. */
 async function loseEverything() {
   await Weave.Service.wipeServer()
   await PlacesUtils.bookmarks.eraseEverything()

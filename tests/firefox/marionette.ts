@@ -1,8 +1,8 @@
 import { connect, type Socket } from 'node:net'
 
-/** The remote control of a Firefox: scripts that run with all its privileges, one after the other. */
+/** The remote control of a Firefox: scripts that run with all its privileges, in sequence. */
 interface Marionette {
-  /** Runs the body of an async function with `args`, and resolves to what it returns. */
+  /** Runs the body of an async function with `args`, and resolves to its result. */
   run<T>(body: string, ...args: unknown[]): Promise<T>
   close(): void
 }

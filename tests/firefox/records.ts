@@ -1,6 +1,6 @@
 import type { ClearRecord } from '../../src/client/crypto.ts'
 
-/** A bookmark, folder or separator, as both sides are compared. */
+/** A bookmark, folder or separator, in the form in which both sides are compared. */
 export interface Item {
   id: string
   type: string
@@ -32,7 +32,7 @@ export function sortVisits({ id, histUri, title, visits }: ClearRecord): ClearRe
   return { id, histUri, title, visits: (visits as { date: number }[]).toSorted((a, b) => b.date - a.date) }
 }
 
-/** Firefox has microseconds for the visits of its own, of which it uploads milliseconds. */
+/** Firefox stores its own visits in microseconds and uploads milliseconds. */
 export function inMilliseconds({ id, histUri, title, visits }: ClearRecord): ClearRecord {
   const rounded = (visits as { date: number; type: number }[]).map(({ date, type }) => ({
     date: Math.floor(date / 1000),
@@ -45,7 +45,7 @@ export function urlsOf({ tabs }: ClearRecord): string[] {
   return (tabs as { urlHistory: string[] }[]).map(({ urlHistory }) => urlHistory[0]!).toSorted()
 }
 
-/** The items of a tree that another one has, too. */
+/** The items that another tree has, too. */
 export function among(known: Item[], items: Item[]): Item[] {
   const ids = new Set(known.map(({ id }) => id))
   return items
@@ -53,7 +53,7 @@ export function among(known: Item[], items: Item[]): Item[] {
     .map((item) => (item.children ? { ...item, children: item.children.filter((id) => ids.has(id)) } : item))
 }
 
-/** Titles and ages of the roots are each profile's own. */
+/** Titles and ages of the roots differ between profiles. */
 export function exceptRoots(items: Item[]): Item[] {
   return items.map((item) => (item.parentid === 'places' ? { ...item, title: '', dateAdded: 0 } : item))
 }

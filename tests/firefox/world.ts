@@ -31,20 +31,20 @@ export interface SealedRecord {
   sortindex?: number
 }
 
-/** What came of a sync. */
+/** The result of a sync. */
 interface SyncOutcome {
   service: string
   outcome: string
-  /** Names of engines with trouble, and records that could not be applied or sent. */
+  /** Names of engines with errors, and records that could not be applied or sent. */
   engines: Record<string, string>
   failed: Record<string, number>
-  /** What the validator of bookmarks had to say. */
+  /** The problems that the bookmark validator found. */
   problems: { name: string; count: number }[]
 }
 
 const writable = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
 
-/** A storage with sample data, a bridge over it, a client of that which has the user's key, and the user's Firefox. */
+/** A storage with sample data, a bridge over it, its client with the user's key, and the user's Firefox. */
 export interface World extends AsyncDisposable {
   user: SandboxUser
   /** Of the bridge, without the version. */
@@ -53,16 +53,16 @@ export interface World extends AsyncDisposable {
   bucket: Bucket
   firefox: Firefox
   accounts: Accounts
-  /** Has Firefox sync and rejects unless all went well and its validator is silent. */
+  /** Syncs Firefox; rejects on any error or any problem found by its validator. */
   sync(): Promise<void>
-  /** All records of a collection, decrypted, in the order of ids. */
+  /** All records of a collection, decrypted, ordered by id. */
   pull(collection: string): Promise<ClearRecord[]>
   open(collection: string, record: { id: string; payload: string }): Promise<ClearRecord>
   /** A record for a PUT. */
   seal(collection: string, clear: ClearRecord): Promise<{ id: string; payload: string }>
 }
 
-/** Starts everything; nothing is synced yet but what Firefox does by itself. */
+/** Starts everything; nothing is synced yet except by Firefox itself. */
 export async function startWorld(): Promise<World> {
   await using stack = new AsyncDisposableStack()
   // As docs/backup.md says, so that a restore is one batch.
@@ -74,7 +74,7 @@ export async function startWorld(): Promise<World> {
   const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
   const bucket = new KintoClient(`${bridge.url}/v1`, { headers }).bucket(user.clientState)
   const syncKeys = keyPairFromHex(user.syncKey.toString('hex'))
-  // Read anew each time: after a wipe Firefox makes other keys.
+  // Read again each time, because Firefox creates new keys after a wipe.
   const keysOf = async (collection: string): Promise<KeyPair> => {
     const { data } = await bucket.collection('crypto').getRecord<SealedRecord>('keys')
     return (await collectionKeys(syncKeys, data))(collection)

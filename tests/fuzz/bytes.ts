@@ -1,7 +1,7 @@
 import type { Chance } from './chance.ts'
 import type { FuzzedRequest } from './requests.ts'
 
-/** The request as bytes; `id` is what it is called in the log of the storage. */
+/** The request as bytes; `id` identifies it in the storage's log. */
 export function toBytes(request: FuzzedRequest, id: string): Buffer {
   if (request.raw) return request.raw
   const { method, target, version, headers, body, framing } = request
@@ -31,7 +31,7 @@ const pieces = [
   '\r\n', '\n', '\0', '\r\n\r\n', ' ', ':', '\\', '0\r\n\r\n', '\u00e9', '"', '{', 'GET / HTTP/1.1\r\n',
 ] // prettier-ignore
 
-/** The same bytes with some of them replaced, doubled, left out or put in. */
+/** The same bytes with some replaced, duplicated, removed or inserted. */
 export function mutated(bytes: Buffer, chance: Chance): Buffer {
   let changed = bytes
   for (let turn = 1 + chance.below(3); turn > 0; turn--) {

@@ -1,4 +1,4 @@
-/** Chance that is the same for the same seed (mulberry32). */
+/** Random numbers that are the same for the same seed (mulberry32). */
 export class Chance {
   #state: number
 
@@ -6,7 +6,7 @@ export class Chance {
     this.#state = seed >>> 0
   }
 
-  /** From 0 up to 1. */
+  /** From 0 up to, but not including, 1. */
   next(): number {
     this.#state = (this.#state + 0x6d2b79f5) >>> 0
     let mixed = this.#state
@@ -15,7 +15,7 @@ export class Chance {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
 
-  /** An integer from 0 up to `count`. */
+  /** An integer from 0 up to, but not including, `count`. */
   below(count: number): number {
     return Math.floor(this.next() * count)
   }
@@ -28,12 +28,12 @@ export class Chance {
     return choices[this.below(choices.length)]!
   }
 
-  /** So many pieces, one after the other, at least one and at most `most`. */
+  /** Several elements, at least one and at most `most`. */
   text(pieces: readonly string[], most: number): string {
     return Array.from({ length: 1 + this.below(most) }, () => this.of(pieces)).join('')
   }
 
-  /** From none to `most` of what is made one after the other. */
+  /** Up to `most` generated elements. */
   some<T>(most: number, make: () => T): T[] {
     return Array.from({ length: this.below(most + 1) }, make)
   }

@@ -2,7 +2,7 @@ import { mutated, toBytes } from './bytes.ts'
 
 import type { Chance } from './chance.ts'
 
-/** A request as it is sent, in parts. */
+/** A request as sent, in parts. */
 export interface FuzzedRequest {
   method: string
   target: string
@@ -10,13 +10,13 @@ export interface FuzzedRequest {
   headers: [name: string, value: string][]
   body: Buffer | null
   framing: 'length' | 'chunked'
-  /** What HTTP allows: such a request has to be answered, whatever it asks. */
+  /** Whether it is valid HTTP: then it must be answered, whatever it asks for. */
   isWellFormed: boolean
-  /** Bytes in the place of all of that. */
+  /** Bytes that replace all of that. */
   raw: Buffer | null
 }
 
-/** Whose requests are made up. */
+/** The user that requests are generated for. */
 export interface Owner {
   bucket: string
   authorization: string
@@ -24,7 +24,7 @@ export interface Owner {
   keyId: string
 }
 
-/** Collections by what may be done with them; see the settings of the bridge under test. */
+/** Collections by what is allowed with them; see the settings of the bridge under test. */
 export const collections = {
   putAndDelete: ['history', 'forms'],
   put: ['tabs'],
@@ -74,7 +74,7 @@ const parameters = [
   '_since', '_before', 'gt_last_modified', 'lt_last_modified', '_sort', '_limit', '_token', 'in_ids', 'in_id',
   'exclude_id', 'full', 'ids',
 ] // prettier-ignore
-/** Makes up the next request of an owner: nonsense in all of its parts, or in one part of what is sound otherwise. */
+/** Generates the next request of a user: random in all of its parts, or in one part of an otherwise valid request. */
 export function makeRequest(chance: Chance, owner: Owner): FuzzedRequest {
   return chance.isTrue(0.5) ? soundRequest(chance, owner) : wildRequest(chance, owner)
 }
@@ -111,7 +111,7 @@ function soundRequest(chance: Chance, owner: Owner): FuzzedRequest {
   if (chance.isTrue(0.1)) request.target = detour(request.target, chance)
   if (chance.isTrue(0.05)) request.headers.push(chance.of(request.headers))
   if (chance.isTrue(0.05)) {
-    // One character more or less in one header; buckets that are no client state leave it to the headers who asks.
+    // One character more or less in one header; in buckets that are no client state, the headers decide who the user is.
     const header = chance.of(request.headers)
     const at = chance.below(header[1].length + 1)
     const rest = header[1].slice(chance.isTrue(0.5) ? at : at + 1)
@@ -183,7 +183,7 @@ function target(chance: Chance, owner: Owner): string {
   return chance.isTrue(0.1) ? detour(sent, chance) : sent
 }
 
-/** A path below a bucket, without the version. Most are of the owner; some name others, or nothing. */
+/** A path below a bucket, without the version. Most belong to the user; some are others', or don't exist. */
 function bucketPath(chance: Chance, owner: Owner): string {
   const bucket = chance.isTrue(0.93)
     ? owner.bucket
@@ -286,7 +286,7 @@ function addHeaders(request: FuzzedRequest, chance: Chance, owner: Owner): void 
   if (chance.isTrue(0.03)) request.headers.push(chance.of(request.headers))
 }
 
-/** Breaks what HTTP asks for. */
+/** Violates the rules of HTTP. */
 function spoil(request: FuzzedRequest, chance: Chance): void {
   request.isWellFormed = false
   chance.of([
@@ -374,7 +374,7 @@ function subRequest(chance: Chance, owner: Owner): string {
   return `{${members.join(',')}}`
 }
 
-/** JSON of any shape, nearly always such that it can be parsed. */
+/** JSON of any shape, nearly always parseable. */
 function jsonText(chance: Chance, depth: number, names: readonly string[] = strange): string {
   const kind = chance.below(depth > 0 ? 10 : 7)
   switch (kind) {
@@ -404,7 +404,7 @@ const detours = [
   '/.%2e/', '/x/../', '/x\\..\\', '/;/',
 ] // prettier-ignore
 
-/** Another way from one segment of a path to the next, that one reader may take and another may not. */
+/** A different separator of path segments, which one parser may accept and another may not. */
 function detour(target: string, chance: Chance): string {
   const segments = target.split('/')
   if (segments.length < 3) return target
@@ -418,7 +418,7 @@ function insert(text: string, chance: Chance): string {
   return text.slice(0, at) + chance.of(strange) + text.slice(at)
 }
 
-// What a request line can hold and still be one: no blanks, and nothing but Latin-1.
+// The characters that a request line can contain: no spaces, only Latin-1.
 function printable(text: string): string {
   return text.replace(/[^\x21-\x7e]/g, (character) =>
     encodeURIComponent(character.isWellFormed() ? character : '?'),

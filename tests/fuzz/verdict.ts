@@ -4,10 +4,10 @@ import type { LoggedRequest } from '../support/sandbox.ts'
 import type { PlainAnswer } from '../support/keep-alive.ts'
 import { collections, type FuzzedRequest } from './requests.ts'
 
-/** Statuses that the runtime answers by itself, without a body and closing the connection, to what is no HTTP. */
+/** Statuses that the runtime returns by itself to invalid HTTP, without a body and closing the connection. */
 const ofTheParser = new Set([400, 413, 431, 505])
 
-/** What is wrong with an answer; null: nothing. Null as the answer: the connection was closed without one. */
+/** The error in a response; null if none. A null response: the connection was closed without one. */
 export function faultOfAnswer(request: FuzzedRequest, answer: PlainAnswer | null): string | null {
   if (answer === null) return request.isWellFormed && !isUnknownMethod(request) ? 'is not answered' : null
   const { status, headers, body } = answer
@@ -37,7 +37,7 @@ function faultOfHeaders(headers: Map<string, string>, status: number): string | 
     'x-request-id': /^[\w.-]{1,64}$/,
   }
   for (const [name, form] of Object.entries(wanted)) {
-    // Files of the documentation are cached by their names.
+    // Documentation files are cached by name.
     if (name === 'cache-control' && /script|css|png|svg/.test(headers.get('content-type') ?? '')) continue
     if (!form.test(headers.get(name) ?? '')) return `with ${name} ${JSON.stringify(headers.get(name))}`
   }
@@ -79,7 +79,7 @@ function faultOfError({ status, headers, body }: PlainAnswer): string | null {
   return null
 }
 
-/** What is wrong with what one request made the bridge ask of the storage. */
+/** The error in the storage calls that one request caused. */
 export function faultOfCalls(
   request: FuzzedRequest,
   uid: number,
@@ -104,7 +104,7 @@ export function faultOfCalls(
       return `writes past the gate: ${method} ${target}`
     }
     if (status >= 300 || (query?.includes('batch=') && !query.includes('commit='))) continue
-    // Several ids may take several calls to be deleted.
+    // Deleting several ids may take several calls.
     const key = method === 'DELETE' ? `DELETE ${target}` : `${method} ${collection}`
     commits.set(key, (commits.get(key) ?? 0) + 1)
   }

@@ -8,23 +8,23 @@ import { faultOfAnswer, faultOfCalls } from './verdict.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { LoggedRequest } from '../support/sandbox.ts'
 
-/** A request that went wrong, how, and its bytes. */
+/** A failed request, the error, and its bytes. */
 export interface Failure {
   fault: string
   bytes: string
 }
 
-/** How long an answer may take. */
+/** Timeout for a response. */
 const patienceMs = 5000
-/** What is no HTTP may wait for more of it; then it is hung up on. */
+/** Invalid HTTP may wait for more input; then the connection is closed. */
 const rawPatienceMs = 150
 
-/** A bridge over a healthy storage, and users who ask nonsense of it. */
+/** A bridge over a healthy storage, and users who send random requests. */
 export class FuzzedWorld implements AsyncDisposable {
   readonly #bridge: Executable
-  /** Nobody asks for what is theirs. */
+  /** No request accesses this user's data. */
   readonly bystander: SandboxUser
-  /** What each request made the bridge ask of the storage. */
+  /** The storage calls that each request caused. */
   readonly #calls = new Map<string, LoggedRequest[]>()
   #readEntries = 0
   #requests = 0
@@ -43,7 +43,7 @@ export class FuzzedWorld implements AsyncDisposable {
     return new FuzzedWorld(await startExecutable({ settings, writable: collections.putAndDelete }))
   }
 
-  /** Sends so many requests of one user, one after the other, and says what went wrong. */
+  /** Sends that many requests of one user in sequence, and returns the errors. */
   async fuzz(
     name: string,
     seed: number,
@@ -104,7 +104,7 @@ export class FuzzedWorld implements AsyncDisposable {
 
   #others: LoggedRequest[] = []
 
-  /** Sorts what the storage was asked since by the request that it belongs to. */
+  /** Groups the recent storage calls by the request that caused them. */
   #readLog(): void {
     const { storage, token } = this.#bridge.sandbox.requests
     for (const entry of storage.entries.slice(this.#readEntries)) {
@@ -130,7 +130,7 @@ export class FuzzedWorld implements AsyncDisposable {
     await this.#bridge.stop()
   }
 
-  /** What the bystander has, which nobody may change. */
+  /** The bystander's data, which no request may change. */
   get untouched(): unknown {
     return this.#bridge.sandbox.records(this.bystander, 'history').map(({ id, payload }) => ({ id, payload }))
   }

@@ -8,7 +8,7 @@ import { one, startCrowdedWorld } from './crowded-world.ts'
 
 const farFuture = 1_000_000
 
-/** Bodies whose time passes when it is told to, with 800 bytes of memory, of which one sender may have half. */
+/** Bodies with a controlled clock and 800 bytes of memory, half of which one sender may have. */
 function createBodies({ maxBytes = 100, totalBytes = 800 } = {}) {
   let nowMs = 0
   let drops = 0
@@ -33,7 +33,7 @@ function post(body: BodyInit, headers: Record<string, string> = {}): Request {
   return new Request('http://bridge/', { method: 'POST', body, headers: { ...jsonType, ...headers } })
 }
 
-/** A body that comes piece by piece, when it is told to. */
+/** A body whose chunks are sent on demand. */
 function slowBody() {
   let controller!: ReadableStreamDefaultController<Uint8Array>
   let isCancelled = false
@@ -50,7 +50,7 @@ function slowBody() {
   }
 }
 
-/** The pieces that were sent have been read. */
+/** All chunks sent so far have been read. */
 async function settle(): Promise<void> {
   for (let turn = 0; turn < 20; turn++) await Promise.resolve()
 }

@@ -17,7 +17,7 @@ export type CrowdedWorld = ReturnType<typeof startCrowdedWorld>
 const bucket = '0123456789abcdef0123456789abcdef'
 const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_000) }
 
-/** An app on a real socket whose storage answers when it is told to, and whose time passes when it is told to. */
+/** An app on a real socket, with a storage that answers on demand and a controlled clock. */
 export function startCrowdedWorld(
   { maxRequests = 100, maxRequestsPerUser = 8 } = {},
   settings: Record<string, string> = {},
@@ -116,29 +116,29 @@ export function startCrowdedWorld(
   return {
     url,
     load,
-    /** Why requests were rejected, in their order. */
+    /** The reasons of rejected requests, in order. */
     rejections,
     server: app.server!,
-    /** Lets the time pass that the bodies and deadlines of requests go by. */
+    /** Advances the clock of bodies and request deadlines. */
     pass(ms: number) {
       aheadMs += ms
       bodies.expire()
       streams.check()
     },
-    /** How many requests have reached the storage so far. */
+    /** The number of requests that have reached the storage. */
     reached: () => reached,
-    /** The statuses of all answers, as logs and metrics are told them. */
+    /** The statuses of all responses, as reported to logs and metrics. */
     observed,
-    /** How many steps of transactions were carried out. */
+    /** The number of executed transaction steps. */
     transacted: () => transacted,
-    /** From now on the storage answers at once, and so do the calls that wait. */
+    /** From now on, the storage answers at once, including the waiting calls. */
     answerAll,
-    /** Ends the lists under way, of which a piece is there already, or breaks them off. */
+    /** Ends the lists in flight, of which a chunk has arrived, or breaks them off. */
     endLists,
     ask,
-    /** The same, without reading the answer. */
+    /** The same, without reading the response. */
     begin: (user: string, path: string, init: RequestInit = {}) => fetch(addressOf(path), initOf(user, init)),
-    /** So many requests of users of their own that wait for the storage, from now on. */
+    /** Starts that many requests, each of a new user, which wait for the storage. */
     async crowd(count: number, user?: string) {
       gate = Promise.withResolvers()
       const before = reached
@@ -146,7 +146,7 @@ export function startCrowdedWorld(
       await eventually('all wait for the storage', () => Promise.resolve(reached === before + count))
       return answers
     },
-    /** Answers what is under way, and ends. */
+    /** Answers all requests in flight, and stops. */
     async stop() {
       answerAll()
       endLists()
@@ -156,5 +156,5 @@ export function startCrowdedWorld(
   }
 }
 
-/** A record, below the bucket. */
+/** The path of a record below the bucket. */
 export const one = '/collections/tabs/records/a'

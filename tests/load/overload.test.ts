@@ -12,7 +12,7 @@ function start(...options: Parameters<typeof startCrowdedWorld>): CrowdedWorld {
   return world
 }
 
-/** All that are under way are over, as the next ones see. */
+/** Waits until earlier requests no longer count against the limit. */
 async function untilAdmitted(world: CrowdedWorld, count: number): Promise<void> {
   await eventually('there is room again', async () => {
     const answers = await Promise.all(
@@ -155,7 +155,7 @@ describe('a user with many requests in flight', () => {
 describe('what is under way', () => {
   const list = '/collections/tabs/records'
 
-  /** A list of which the first piece has arrived. */
+  /** A list whose first chunk has arrived. */
   async function beginList(world: CrowdedWorld, signal?: AbortSignal) {
     const response = await world.begin('reader', list, signal ? { signal } : {})
     const reader = response.body!.getReader()

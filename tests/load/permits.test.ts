@@ -12,7 +12,7 @@ function createPool(permits: number, { ofUser = permits, ofHost = permits } = {}
   return new PermitPool({ name: 'calls', permits, permitsPerUser: ofUser, permitsPerHost: () => ofHost })
 }
 
-/** Who gets a permit, in the order in which they do. */
+/** The users who get a permit, in order. */
 function queue(pool: PermitPool, ...users: string[]) {
   const served: string[] = []
   const waiting = users.map((user) => pool.acquire(node, user).then(() => void served.push(user)))
@@ -132,7 +132,7 @@ describe('PermitPool', () => {
   })
 })
 
-/** How many permits a user gets at a host. */
+/** The number of permits that a user gets at a host. */
 function takeAll(pool: PermitPool, host: string, user: string): number {
   let taken = 0
   while (pool.tryAcquire(host, user)) taken += 1

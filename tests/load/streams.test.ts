@@ -5,7 +5,7 @@ import { sourceOf } from '../support/byte-source.ts'
 
 const request = () => new Request('http://bridge/')
 
-/** Streams whose time passes when it is told to. */
+/** Streams with a controlled clock. */
 function createStreams(options: Partial<AnswerStreamsOptions> = {}) {
   let nowMs = 0
   const cut: Request[] = []
@@ -30,7 +30,7 @@ function createStreams(options: Partial<AnswerStreamsOptions> = {}) {
   }
 }
 
-/** A list without an end, in pieces of so many bytes. */
+/** An endless list in chunks of that many bytes. */
 function endless(bytes = 100_000) {
   let isCancelled = false
   const stream = new ReadableStream<Uint8Array>(
@@ -43,7 +43,7 @@ function endless(bytes = 100_000) {
   return { stream: sourceOf(stream), isCancelled: () => isCancelled }
 }
 
-/** Sends a body, and what its reader does. */
+/** Sends a body, and controls its reader. */
 function send({ streams }: ReturnType<typeof createStreams>, body: Parameters<AnswerStreams['send']>[0]) {
   const asked = request()
   const endings: StreamEnd[] = []
@@ -99,7 +99,7 @@ describe('AnswerStreams.send', () => {
 
     for (let minute = 0; minute < 10; minute++) {
       const piece = reader.read()
-      // The stream asks its source once the last piece is settled.
+      // The stream reads its source when the last chunk has been sent.
       await Bun.sleep(0)
       world.pass(60_000)
       controller.enqueue(new Uint8Array(10))

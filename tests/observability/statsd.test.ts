@@ -4,7 +4,7 @@ import { createStatsd } from '../../src/observability/statsd.ts'
 
 type Socket = Bun.udp.ConnectedSocket<'buffer'>
 
-/** A statsd whose datagrams are kept, unless `open` opens another socket. */
+/** A statsd that records its datagrams, unless `open` opens another socket. */
 function collect({ prefix = 'sync-bridge', open }: { prefix?: string; open?(): Promise<Socket> } = {}) {
   const datagrams: string[] = []
   const state = { closed: 0 }

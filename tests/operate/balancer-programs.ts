@@ -12,14 +12,14 @@ import { eventually } from '../support/eventually.ts'
 
 import type { Certificates } from '../support/certificates.ts'
 
-// nginx warns somebody else of this line, and without it has its workers run as nobody.
+// As root, nginx warns about this line on stderr; without it, its workers run as nobody.
 const userDirective = process.getuid?.() === 0 ? 'user root; ' : ''
 
-/** What an operator has to decide about a balancer. */
+/** The balancer settings that an operator must choose. */
 export interface Site {
   folder: TemporaryFolder
   certificates: Certificates
-  /** Where clients come to. */
+  /** The address for clients. */
   port: number
   /** The ports of its bridges. */
   nodes: number[]
@@ -27,17 +27,17 @@ export interface Site {
 
 type Change = [from: string, to: string]
 
-/** A program in front of bridges, configured as our documentation says. */
+/** A proxy in front of bridges, configured as documented. */
 export interface Balancer {
   name: string
   bridges: 1 | 2
-  /** Has the configuration checked, and starts with it; with changes to what is documented. */
+  /** Validates the configuration and starts with it; applies changes to the documented one. */
   start(site: Site, changes?: Change[]): Promise<Program>
 }
 
 const examples = join(import.meta.dir, '../../docs/examples')
 
-/** The documented configuration with what an operator has to change; each change has to find its place. */
+/** The documented configuration with the operator's changes; each change must match. */
 function adapted(name: string, changes: Change[]): string {
   let text = readFileSync(join(examples, name), 'utf8')
   for (const [from, to] of changes) {
@@ -122,7 +122,7 @@ async function startNginx(example: string, site: Site, changes: Change[]): Promi
     .map((kind) => `${kind}_temp_path ${folder.file(kind)};`)
     .join(' ')
   const file = folder.file(`nginx-${port}.conf`)
-  // As Debian's own, which compresses.
+  // Like Debian's own, which compresses.
   writeFileSync(
     file,
     `daemon off; ${userDirective}pid ${folder.file(`nginx-${port}.pid`)}; error_log stderr notice;
@@ -136,7 +136,7 @@ http { access_log off; gzip on; gzip_types application/json; ${paths} include ${
   return startProgram([...command], () => listens(port))
 }
 
-/** Its authority, which makes its certificates, is that of the site. */
+/** Its certificate authority, which issues its certificates, is that of the site. */
 export const caddy: Balancer = {
   name: 'Caddy',
   bridges: 1,
@@ -157,7 +157,7 @@ export const caddy: Balancer = {
     ]
     writeFileSync(file, adapted('Caddyfile', [...own, ...changes]))
     const environment = { XDG_DATA_HOME: folder.path, XDG_CONFIG_HOME: folder.path }
-    // It listens before it has its certificate. This method it answers by itself.
+    // Caddy listens before it has its certificate. It answers this method itself.
     const isReady = async () => {
       const init = { method: 'PATCH', tls: { ca: certificates.caPem } }
       return (await fetch(`https://127.0.0.1:${port}/`, init)).status === 405

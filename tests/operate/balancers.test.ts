@@ -23,7 +23,7 @@ afterAll(() => folder[Symbol.dispose]())
 
 const balancers = [haproxy, nginx, nginxOfOne, caddy]
 
-/** How a path may be spelled that leads to the metrics, with blanks between them. */
+/** Spellings of paths that lead to the metrics, separated by spaces. */
 const spellings = String.raw`
   /__metrics__ /v1/__metrics__ /v1/__metrics__?x /v1\__metrics__ \v1\__metrics__ /v1/\__metrics__
   /v1%5c__metrics__ /v1%5C__metrics__ /v1/%5f_metrics__ /v1//__metrics__ /v1/./__metrics__ /v1/__metrics__/
@@ -31,7 +31,7 @@ const spellings = String.raw`
   /v1/x/../__metrics__ /v1/x/..\__metrics__ /v1/__metrics__;x /v1/__metrics__#x http://x/v1/__metrics__
   http://x\v1\__metrics__`
 
-/** A balancer in front of bridges on these ports, until it is disposed of. */
+/** A balancer in front of bridges on these ports, until it is disposed. */
 async function startFront(balancer: Balancer, ports: number[], changes: [from: string, to: string][] = []) {
   const own = { ...site, port: freePort(), nodes: ports }
   const { caPem } = site.certificates
@@ -41,7 +41,7 @@ async function startFront(balancer: Balancer, ports: number[], changes: [from: s
     ...own,
     program,
     origin,
-    /** Sends this line of a request, as it is. */
+    /** Sends this request line unchanged. */
     ask(start: string) {
       const connection = openRaw(origin, caPem)
       connection.write(`${start}\r\nHost: sync.example.org\r\nConnection: close\r\n\r\n`)
@@ -107,7 +107,7 @@ for (const balancer of balancers) {
     })
 
     it('keep to themselves what they have counted, however the path is spelled', async () => {
-      // A lone bridge refuses by itself. Caddy answers whoever asks for another host with nothing.
+      // A single bridge rejects by itself. Caddy returns an empty response for other hosts.
       const refusals = balancer.bridges === 2 ? [400, 404] : [200, 307, 400, 404]
 
       const tabbed = ['/v1/__met\trics__', '/v1/__metrics__\t']
@@ -126,7 +126,7 @@ for (const balancer of balancers) {
         ['FOO /v1/', 405, 115],
         ['PATCH /v1/', 405, 115],
       ]
-      // The files for one bridge leave these to it.
+      // The configurations for one bridge leave these to the bridge.
       if (balancer.bridges === 2) cases.push(['GET /v1\\', 400, 109], ['GET /v1/__metrics__', 404, 111])
 
       for (const [start, status, errno] of cases) {
@@ -144,7 +144,7 @@ for (const balancer of balancers) {
       for (let turn = 0; turn < 4; turn++) expect((await client.ask('GET', '?_limit=1')).status).toBe(200)
     })
 
-    // nginx makes nothing wait for a bridge that is started again.
+    // nginx does not hold requests while a bridge restarts.
     const losesLittle = balancer === nginxOfOne ? () => {} : it
     losesLittle(
       'lose requests under way when one is killed, and no others',
@@ -164,7 +164,7 @@ for (const balancer of balancers) {
         const { failures, requests } = await load.stop()
 
         expect(requests).toBeGreaterThan(60)
-        // Each client has one request under way. nginx finds out by what fails, ten times.
+        // Each client has one request in flight. nginx detects failures by failed requests, ten times.
         expect(failures.length).toBeLessThanOrEqual(clients.length + (balancer === nginx ? 10 : 0))
       },
       300_000,
@@ -181,7 +181,7 @@ for (const balancer of balancers) {
       for (const node of nodes.nodes) node.signal('SIGKILL')
       const rest = (async () => {
         for (let piece; !(piece = await reader.read()).done;) text += decoder.decode(piece.value)
-        // Caddy before 2.7.6 ends what breaks off as if it were all, which only its JSON tells.
+        // Caddy before 2.7.6 ends a broken response as if it were complete; only the JSON shows it.
         if (balancer === caddy) JSON.parse(text)
       })()
 
@@ -252,7 +252,7 @@ for (const balancer of [nginxOfOne, caddy]) {
   })
 }
 
-// Behind HAProxy that is what the replacement of the secret does.
+// Behind HAProxy, replacing the secret does that.
 describe('two bridges behind nginx, one marked as down', () => {
   it('are restarted one after the other, without failed requests', async () => {
     await using stack = new AsyncDisposableStack()
@@ -276,7 +276,7 @@ describe('two bridges behind nginx, one marked as down', () => {
   }, 300_000)
 })
 
-/** What is well whenever it is asked, and makes something else of all other requests, by what has come of them. */
+/** A server that is always healthy, and passes all other requests to `act`. */
 function startOdd(act: (socket: Bun.Socket, text: string) => void) {
   const well = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
   return Bun.listen({

@@ -21,14 +21,14 @@ interface Container {
   env: { name: string; value: string }[]
 }
 
-/** What a module of Python says, with a package that brings the schemas that it checks by. */
+/** The output of a Python module, from a package that includes the schemas it validates against. */
 async function validate(requirement: string, args: string[]): Promise<string> {
   const python = await findPython(requirement)
   if ('reason' in python) throw new Error(python.reason)
   return runProgram([python.path, '-m', ...args])
 }
 
-/** What a container with this secret would tell of its settings. */
+/** What a container with this secret would print about its settings. */
 function check(args: string[], environment: Record<string, string>): Promise<string> {
   return runProgram([executablePath, 'check', '--offline', ...args], {
     environment: { ...environment, CREDENTIALS_DIRECTORY: folder.path },

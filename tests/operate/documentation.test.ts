@@ -25,7 +25,7 @@ const text = ['run.md', 'scale.md'].map((name) => readFileSync(join(docs, name),
 /** Their code blocks. */
 const blocks = [...text.matchAll(/^```\w*\n([\s\S]*?)^```$/gm)].map(([, block]) => block!)
 
-/** The code block with that text, which must be there once. */
+/** The code block with that text, which must exist once. */
 function blockWith(part: string): string {
   const found = blocks.filter((block) => block.includes(part))
   if (found.length !== 1) throw new Error(`${found.length} code blocks contain "${part}"`)
@@ -45,7 +45,7 @@ describe('the pages for operators', () => {
     return printed
   }
 
-  // As a whole it is run by real-systemd.sh. Here in a folder, without a package and a service manager.
+  // real-systemd.sh runs it completely. Here it runs in a folder, without a package and a service manager.
   it('has ten commands from a fresh Debian to a bridge with TLS', async () => {
     using folder = temporaryFolder()
     const commands = blockWith('HOST=')
@@ -68,7 +68,7 @@ describe('the pages for operators', () => {
 
   it('stops at the first of the ten commands that fails, which is the last one printed', async () => {
     using folder = temporaryFolder()
-    // The guide's own options are to end it, not those of the test.
+    // The guide's own shell options must stop it, not those of the test.
     const failing = 'set +eu; apt-get() { return 1; }; systemctl() { echo went on; }'
 
     const printed = await typeInto(folder, blockWith('HOST='), failing).catch(String)
@@ -140,7 +140,7 @@ describe('the pages for operators', () => {
   it('starts a container with a file that is mounted', async () => {
     using folder = temporaryFolder()
     writeFileSync(folder.file('sync-bridge.ini'), iniText({ token_server_url: 'http://127.0.0.1:1' }))
-    // In place of a container the executable checks the settings, under the name that they have outside.
+    // In place of a container, the executable validates the settings, under their path outside the container.
     const podman = `podman() {
       [ "$1" = run ] || return 1
       while [ "$1" != IMAGE ]; do [ "$1" = -v ] && mount=$2; shift; done
@@ -169,7 +169,7 @@ describe('the pages for operators', () => {
     const lines = blockWith('journalctl').trim().split('\n')
 
     for (const line of lines) {
-      // A journal without entries, which nobody waits for: where nothing is found it fails in silence.
+      // An empty journal that returns at once: without matches it fails silently.
       const command = line.replace(/#.*$/, '').replace(/ -f\b/, '').trim()
       const quiet = `out=$(${command} -q --directory ${folder.path} 2>&1) || [ -z "$out" ]`
       await runProgram(['sh', '-c', quiet])

@@ -7,7 +7,7 @@ import { Client, newClients, startLoad } from './nodes.ts'
 
 import type { RedisServer } from '../support/redis-server.ts'
 
-// A sentinel that could not have its way lets some seconds pass before it tries again.
+// A sentinel whose vote failed waits some seconds before it tries again.
 const failoverMs = 120_000
 
 describe('a bridge whose Redis is watched by a sentinel', () => {
@@ -18,7 +18,7 @@ describe('a bridge whose Redis is watched by a sentinel', () => {
     const bridge = stack.use(await startExecutable({ settings, writable: ['tabs'] }))
     const { sandbox } = bridge
     const load = startLoad(newClients(6, bridge.url, sandbox))
-    /** Whether somebody who was never there before is remembered in it. */
+    /** Whether a new user is cached in it. */
     const isUsed = async (server: RedisServer) => {
       const before = Number(await server.command('DBSIZE'))
       await new Client(bridge.url, sandbox.addUser(crypto.randomUUID())).ask('GET', '')
@@ -27,7 +27,7 @@ describe('a bridge whose Redis is watched by a sentinel', () => {
     }
     await eventually('the master is in use', () => isUsed(watched.master))
 
-    /** Many requests come and are answered before the sentinel can do anything. */
+    /** Many requests arrive and are answered before the sentinel can act. */
     const endure = async (outage: () => unknown) => {
       watched.signalSentinel('SIGSTOP')
       await outage()

@@ -23,7 +23,7 @@ const platform = `linux-${process.arch}`
 const key = folder.file('key')
 await runProgram(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', '', '-f', key])
 
-/** Makes a release whose executable is this script, by the key, or unsigned. */
+/** Creates a release whose executable is this script, signed with the key, or unsigned. */
 async function makeRelease(name: string, given: { key?: string; version?: string; code?: string } = {}) {
   const { version = '1.2.3', code = `echo sync-bridge ${version}` } = given
   const path = folder.file(name)
@@ -55,7 +55,7 @@ async function makeRelease(name: string, given: { key?: string; version?: string
 const signed = await makeRelease('signed', { key })
 const unsigned = await makeRelease('unsigned')
 
-/** Somebody's home, where nothing is installed. */
+/** A home directory without an installation. */
 function makeHome(): string {
   const home = folder.file(`home-${crypto.randomUUID()}`)
   mkdirSync(home)

@@ -35,11 +35,11 @@ const expressions = [
   ...dashboard.panels.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr)),
 ]
 
-// Labels of Prometheus's own.
+// Prometheus adds these labels itself.
 const added = ['job', 'instance']
 
 let nodes: Nodes
-/** What a bridge shows that has done a bit of everything: labels by metric. */
+/** The metrics of a bridge after a bit of everything: labels by metric. */
 let shown: Map<string, Set<string>>
 
 beforeAll(async () => {
@@ -70,7 +70,7 @@ async function metrics(): Promise<Map<string, Set<string>>> {
   return found
 }
 
-/** The metrics in an expression, with the labels that they are asked for. */
+/** The metrics in an expression, with the labels that it selects by. */
 function metricsIn(expression: string): [name: string, labels: string[]][] {
   const found = expression.matchAll(/\b((?:sync_bridge|process)_[a-z_]+)(?:\{([^}]*)\})?/g)
   const labelsIn = (text: string) => Array.from(text.matchAll(/(\w+)\s*(?:=~|!~|!=|=)/g), ([, name]) => name!)
@@ -102,7 +102,7 @@ describe('the alerts and the dashboard', () => {
 
   it('show everything that a bridge counts', () => {
     const asked = new Set(expressions.flatMap(metricsIn).map(([name]) => name))
-    // What a histogram consists of is one thing, and two figures say something about the machine only.
+    // The series of a histogram count as one metric; two metrics only describe the machine.
     const counted = [...shown.keys()].filter((name) => !/_(sum|count)$|^process_heap_bytes$/.test(name))
 
     expect(counted.filter((name) => !asked.has(name))).toEqual([])
@@ -132,13 +132,13 @@ describe('the dashboard', () => {
   })
 })
 
-/** What a bridge goes through: something happens after five minutes, and happens again each minute if it lasts. */
+/** What happens to a bridge: an event after five minutes, repeated each minute if it lasts. */
 interface Story {
   happens(bridge: Observed): void
   lasts?: true
 }
 
-/** Has promtool evaluate expressions after 25 minutes in which Prometheus has seen a bridge each minute. */
+/** Evaluates expressions with promtool after 25 minutes in which Prometheus has scraped a bridge each minute. */
 async function evaluate({ happens, lasts }: Story, expected: { expr: string; values: number[] }[]) {
   const bridge = observed()
   const start = new Map(bridge.families().flatMap(({ samples }) => samples))
@@ -147,7 +147,7 @@ async function evaluate({ happens, lasts }: Story, expected: { expr: string; val
     samples.map(([name, value]) => {
       const before = start.get(name)
       const growth = lasts && type !== 'gauge' ? value - (before ?? 0) : 0
-      // "_" is a minute in which the bridge did not show the series yet.
+      // "_" is a minute in which the bridge did not have the series yet.
       const begin = before === undefined ? '_x5' : `${before}+0x4`
       return { series: withLabels(name), values: `${begin} ${value}+${growth}x30` }
     }),
@@ -251,7 +251,7 @@ describe('the panel of failing requests', () => {
   })
 })
 
-/** An expression of a panel as Grafana sends it, with its variables filled in. */
+/** A panel's expression as Grafana sends it, with its variables filled in. */
 function concrete(expression: string): string {
   return expression
     .replaceAll('$job', 'sync-bridge')

@@ -9,28 +9,28 @@ import { writableSettings } from '../support/settings.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** Several bridges over one storage and one Redis, as an operator would run them. */
+/** Several bridges over one storage and one Redis, as in production. */
 export interface Nodes extends AsyncDisposable {
   sandbox: Sandbox
   redis: RedisServer
   ports: number[]
   nodes: Bridge[]
-  /** The secret that all of them began with. */
+  /** The secret that all of them started with. */
   secret: string
-  /** Starts a bridge in the place of one that has ended. */
+  /** Starts a bridge in place of one that has ended. */
   restart(index: number, settings?: Record<string, string>): Promise<void>
-  /** Starts those that have been killed. */
+  /** Starts the bridges that were killed. */
   revive(): Promise<void>
-  /** How often the token server was asked for credentials. */
+  /** The number of calls to the token server for credentials. */
   exchanges(): number
   /**
-   * Waits until there were no more exchanges beyond so many than times that a bridge has told that it could not use Redis: one
-   * that answers too late was asked in vain, which a machine that is very busy can cause.
+   * Waits until exchanges exceed `known` by no more than the number of Redis errors that the bridges have logged: on a very busy machine,
+   * Redis may respond too late.
    */
   exchangesAreExplained(known: number): Promise<void>
 }
 
-/** `own`: settings that each of them has besides; as many bridges as there are of these. */
+/** `own`: additional settings of each bridge; starts as many bridges as it has elements. */
 export async function startNodes(
   settings: Record<string, string> = {},
   own: Record<string, string>[] = [{}, {}],
@@ -91,19 +91,19 @@ export async function startNodes(
   }
 }
 
-/** How many requests for records each bridge has answered. */
+/** The number of record requests that each bridge has answered. */
 export function answeredBy(nodes: Nodes): number[] {
   return nodes.nodes.map(({ lines }) => lines.filter((line) => /"route":"records?"/.test(line)).length)
 }
 
-/** Somebody who reads and writes. */
+/** A user who reads and writes. */
 export class Client {
   readonly #origin: string
   readonly #user: SandboxUser
   readonly #authorization: string
   readonly #ca: string | undefined
 
-  /** With `ca`, the authority that the server's certificate is of. */
+  /** `ca`: the authority of the server's certificate. */
   constructor(origin: string, user: SandboxUser, ca?: string, token = user.bearerToken()) {
     this.#origin = origin
     this.#user = user
@@ -111,7 +111,7 @@ export class Client {
     this.#ca = ca
   }
 
-  /** `path` begins below the records of the collection `tabs`. */
+  /** `path` is relative to the records of the collection `tabs`. */
   ask(method: string, path: string, init: { data?: object; headers?: Record<string, string> } = {}) {
     const records = `/v1/buckets/${this.#user.clientState}/collections/tabs/records`
     return this.send(method, records + path, init.data && { data: init.data }, init.headers)
@@ -133,19 +133,19 @@ export class Client {
   }
 }
 
-/** So many clients, each of a user of its own. */
+/** Several clients, each of another user. */
 export function newClients(count: number, origin: string, sandbox: Sandbox, ca?: string): Client[] {
   return Array.from({ length: count }, (_, index) => new Client(origin, sandbox.addUser(`user ${index}`), ca))
 }
 
-/** What came of requests that were made all the time. */
+/** The results of a continuous load. */
 export interface Load {
-  /** Statuses other than 200, and what connections broke off with, by method. */
+  /** Statuses other than 200, and connection errors, by method. */
   failures: string[]
   requests: number
 }
 
-/** So many clients that read and write, one request after the other each, until they are told to stop. */
+/** Several clients that read and write, each one request at a time, until they are stopped. */
 export function startLoad(clients: Client[]): { requests(): number; stop(): Promise<Load> } {
   const load: Load = { failures: [], requests: 0 }
   const over = new AbortController()

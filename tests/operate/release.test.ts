@@ -22,7 +22,7 @@ import { freePort } from '../support/free-port.ts'
 import { runProgram, runToEnd, startProgram, temporaryFolder, words } from '../support/processes.ts'
 
 const docs = join(import.meta.dir, '../../docs')
-// Written for those who change the bridge.
+// Written for contributors.
 const isOurs = /^(architecture|decisions|sources)\.md$|__pycache__/
 const product = JSON.parse(readFileSync(join(docs, '../package.json'), 'utf8')) as {
   version: string
@@ -44,7 +44,7 @@ beforeAll(() => make(releaseFolder), 300_000)
 
 afterAll(() => folder[Symbol.dispose]())
 
-// Without compression, which would cost a minute and is no code of ours.
+// Without compression, which would take a minute and is not our code.
 function make(path: string, platform: 'linux-x64' | 'linux-arm64' = 'linux-x64'): Promise<void> {
   return release({
     folder: path,
@@ -157,7 +157,7 @@ describe('the command that makes a release', () => {
     const { code, errors } = await runToEnd(command, { environment: { PATH: '' } })
 
     expect(code).toBe(1)
-    // Those of the image may be there or not.
+    // Those of the image may or may not exist.
     expect(errors).toStartWith(
       '"dpkg-deb" is missing: install the package dpkg\n"tar" is missing: install the package tar\n',
     )
@@ -179,7 +179,7 @@ interface ImageConfig {
   rootfs: { diff_ids: string[] }
 }
 
-/** What is in an image, and the folder of its blobs, in folders beside it. */
+/** The contents of an image, and the folder of its blobs, extracted next to it. */
 async function unpack(archive: string) {
   const [layout, root] = [`${archive}.layout`, `${archive}.root`]
   const blob = (digest: string) => join(layout, 'blobs/sha256', digest.replace('sha256:', ''))
@@ -269,7 +269,7 @@ describe.skipIf(!hasArm)('a release for arm64', () => {
       isReady,
     )
 
-    // It is announced when the port is open.
+    // It is logged when the port is open.
     const announced = () => /^ *\. (\S+)\n/m.exec(sandbox.output())
     await eventually('the account is announced', () => announced() !== null)
     const [, account] = announced()!
@@ -307,7 +307,7 @@ describe('the Debian package', () => {
   it.skipIf(!Bun.which('lintian'))(
     'has no error that the checker of Debian knows',
     async () => {
-      // The checker takes half a minute to read our executable; any other has the same place and mode.
+      // The checker takes half a minute to read our executable; any other has the same path and mode.
       const tree = folder.file('checked')
       await runProgram(words`dpkg-deb --raw-extract ${packagePath} ${tree}`)
       copyFileSync('/bin/true', join(tree, 'usr/bin/sync-bridge'))

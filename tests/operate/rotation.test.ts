@@ -33,14 +33,14 @@ describe('the secret of two bridges with one Redis', () => {
         await nodes.restart(index, settings)
         await eventually('it is in use again', () => answeredBy(nodes)[index]! > 20)
       }
-      // Everybody's credentials are there once more, sealed with the new secret.
+      // All credentials are stored again, sealed with the new secret.
       await eventually('all are sealed anew', async () => (await keys()) === 2 * clients.length)
     }
     const { failures, requests } = await load.stop()
 
     expect(failures).toEqual([])
     expect(requests).toBeGreaterThan(100)
-    // Both may have met somebody new before either had stored anything.
+    // Both bridges may have received requests of a new user before either had stored anything.
     expect(exchanges).toBeGreaterThanOrEqual(clients.length)
     await nodes.exchangesAreExplained(Math.min(exchanges, 2 * clients.length))
   }, 300_000)

@@ -29,7 +29,7 @@ afterAll(async () => {
   folder[Symbol.dispose]()
 })
 
-/** Serves the site below a path, as hosts of pages do. */
+/** Serves the site below a path, like hosts of static pages. */
 function serve() {
   return Bun.serve({
     hostname: '127.0.0.1',
@@ -115,7 +115,7 @@ describe('the cast', () => {
   })
 
   it('shows no secret, and nothing of the machine that made it', () => {
-    // What tests/run.sh takes for secrets.
+    // The patterns of secrets in tests/run.sh.
     expect(shown()).not.toMatch(/eyJ[\w-]{20}|\d{13}-[\w-]{22}|[\w-]{43}=|[0-9a-f]{32}/)
     expect(shown()).not.toMatch(/\/(tmp|home|root|usr|work)\//)
   })

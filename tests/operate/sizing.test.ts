@@ -5,7 +5,7 @@ import { join } from 'node:path'
 const page = readFileSync(join(import.meta.dir, '../../docs/scale.md'), 'utf8')
 const [section] = /^## Sizing\n[^]*?(?=^## )/m.exec(page)!
 
-/** The cells behind the first one, of the row that begins with it. */
+/** The cells after the first one, of the row that starts with it. */
 function row(start: string): string[] {
   const found = section.split('\n').find((line) => line.startsWith(`| ${start} |`))
   if (found === undefined) throw new Error(`"Sizing" has no row "${start}"`)
@@ -15,7 +15,7 @@ function row(start: string): string[] {
     .map((cell) => cell.trim())
 }
 
-/** Two digits, and at most two of them behind the point. */
+/** Two significant digits, and at most two decimals. */
 function text(value: number): string {
   if (value < 10) return String(Number(value.toFixed(2)))
   return Number(value.toPrecision(2)).toLocaleString('en').replaceAll(',', ' ')

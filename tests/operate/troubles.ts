@@ -13,21 +13,21 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 type Settings = Record<string, string>
 
-/** A token server and a storage that can be made to fail, and bridges over them. All that is returned is text for people to read. */
+/** A token server and a storage that can fail, and bridges over them. Everything returned is text for people. */
 export interface Troubles extends AsyncDisposable {
   sandbox: Sandbox
   tokens: FaultProxy
   storage: FaultProxy
   newUser(): SandboxUser
-  /** What a bridge prints and answers while something is done to it, until it logs this event if one is named. */
+  /** What a bridge prints and returns while `act` runs, until it logs this event if one is named. */
   seen(settings: Settings, act: (bridge: Bridge) => Promise<unknown>, event?: string): Promise<string>
-  /** The same while a user reads a collection, or somebody reads this path. */
+  /** The same while a user reads a collection, or this path. */
   seenByReader(settings?: Settings, path?: string, init?: RequestInit): Promise<string>
-  /** What a command prints with these settings, and its exit code. */
+  /** The output of a command with these settings, and its exit code. */
   run(args: string[], settings?: Settings, asOrdinaryUser?: boolean): Promise<string>
 }
 
-/** Bridges give up soon, and three collections may be written to. */
+/** Bridges time out soon, and three collections are writable. */
 export async function startTroubles(): Promise<Troubles> {
   const sandbox = await startSandbox()
   const tokens = await startFaultProxy({ target: sandbox.tokenServerUrl })
@@ -71,7 +71,7 @@ export async function startTroubles(): Promise<Troubles> {
   }
 }
 
-/** All that a bridge has printed, which is ended as an operator would: what it has yet to print comes then. */
+/** Stops a bridge like an operator, so that all output arrives, and returns it. */
 async function endOf(bridge: Bridge): Promise<string> {
   await bridge.stop()
   return [...bridge.lines, bridge.errors()].join('\n')
@@ -81,7 +81,7 @@ export const records = (user: SandboxUser) => `/v1/buckets/${user.clientState}/c
 
 export const put = (payload = 'x') => ({ method: 'PUT', body: JSON.stringify({ data: { payload } }) })
 
-/** An answer as an operator sees it: status, number of the error, Next-Page and body. */
+/** A response as an operator sees it: status, errno, Next-Page and body. */
 export async function ask(
   bridge: Bridge,
   path: string,
@@ -108,7 +108,7 @@ export const write = (collection: string, id = 'old', method = 'PUT') => ({
   body: { data: { payload: 'after' } },
 })
 
-/** What is seen of a batch whose calls of the storage go through this plan; "old" is in both collections. */
+/** The result of a batch whose storage calls follow this plan; "old" is in both collections. */
 export async function seenOfBatch(requests: object[], plan: Plan, event: string): Promise<string> {
   await using own = await startTroubles()
   const user = own.newUser()
@@ -122,7 +122,7 @@ export async function seenOfBatch(requests: object[], plan: Plan, event: string)
   return await own.seen({}, act, event)
 }
 
-/** What `check` says of a token server with a certificate of an authority of its own, for this name. */
+/** The output of `check` for a token server whose certificate is from an unknown authority and for this name. */
 export async function checkTls({ run }: Troubles, name: string, isTrusted: boolean): Promise<string> {
   using folder = temporaryFolder()
   const { caPath, certificatePath, keyPath } = await makeCertificates(folder.path, name)
@@ -134,7 +134,7 @@ export async function checkTls({ run }: Troubles, name: string, isTrusted: boole
   })
 }
 
-/** What a service logs at this signal when its file says something else, or its executable is none any more. */
+/** The log of a service at this signal, when its settings have changed or its executable is invalid. */
 export async function seenAfterChange(
   signal: NodeJS.Signals,
   event: string,
@@ -154,19 +154,19 @@ export async function seenAfterChange(
   return endOf(bridge)
 }
 
-/** What is seen when one of two workers gets this signal. */
+/** The result of sending this signal to one of two workers. */
 export function seenOfWorker({ seen }: Troubles, signal: NodeJS.Signals, event: string): Promise<string> {
   const strike = async ({ pid, line }: Bridge) => {
     const [worker] = childrenOf(pid)
     process.kill(worker!, signal)
     await line(new RegExp(`"event":"${event}"`))
-    // One that hangs would outlive its bridge if that ended between telling of it and killing it.
+    // A hanging worker would outlive its bridge if that ended between logging and killing it.
     if (signal === 'SIGSTOP') await Bun.$`kill -KILL ${worker}`.nothrow().quiet()
   }
   return seen({ workers: '2', worker_timeout_seconds: '1' }, strike)
 }
 
-/** What somebody reads who begins to read the log when more was printed than fits. */
+/** What a reader gets after more log lines than the queue holds. */
 export async function seenBySlowReader(): Promise<string> {
   const settings = { token_server_url: 'http://127.0.0.1:1', logging_level: 'debug' }
   const cwd = makeFolder({ 'bridge.ini': iniText(settings) })

@@ -23,7 +23,7 @@ import {
 import type { Plan } from '../support/fault-proxy.ts'
 
 const page = readFileSync(join(import.meta.dir, '../../docs/troubleshooting.md'), 'utf8')
-/** The first cell of every line of its tables: what an operator sees. */
+/** The first cell of every row of its tables: a symptom. */
 const symptoms = [...page.matchAll(/^\| (`.*?) \|/gm)].map(([, cell]) => cell!)
 
 let troubles: Troubles
@@ -51,13 +51,13 @@ afterAll(async () => {
 const nowhere = { token_server_url: 'http://127.0.0.1:1' }
 const withoutRedis = { cache_backend: 'redis', cache_url: 'redis://127.0.0.1:1' }
 
-/** What a reader sees while the token server or the storage fails. */
+/** What a reader gets while the token server or the storage fails. */
 const seenWhile = (target: 'tokens' | 'storage', plan: Plan) => () => {
   troubles[target].plan(plan)
   return troubles.seenByReader()
 }
 
-/** What a user sees who writes a record of this size. */
+/** What a user gets after writing a record of this size. */
 const seenByWriter = (settings: Record<string, string>, payload?: string) =>
   troubles.seen(settings, (bridge) => {
     const user = troubles.newUser()
@@ -65,7 +65,7 @@ const seenByWriter = (settings: Record<string, string>, payload?: string) =>
     return ask(bridge, `${records(user)}/b`, user, put(payload))
   })
 
-/** Where a second bridge with the same Redis got the credentials of a user who had asked the first one, before this was done. */
+/** Where a second bridge with the same Redis found the credentials of a user of the first, from before this action. */
 function seenOfSecond(settings: Record<string, string>, act: () => Promise<unknown>): Promise<string> {
   const shared = { cache_backend: 'redis', cache_url: redis.url }
   const user = troubles.newUser()
@@ -73,7 +73,7 @@ function seenOfSecond(settings: Record<string, string>, act: () => Promise<unkno
   return troubles.seen(shared, async (first) => {
     const keysBefore = await redis.command('DBSIZE')
     await ask(first, records(user), user, { headers })
-    // The answer does not wait for Redis.
+    // The response does not wait for Redis.
     await eventually('Redis has the credentials', async () => (await redis.command('DBSIZE')) !== keysBefore)
     await act()
     return troubles.seen({ ...shared, ...settings }, async (second) => {
@@ -84,7 +84,7 @@ function seenOfSecond(settings: Record<string, string>, act: () => Promise<unkno
   })
 }
 
-/** Begun at the first call. */
+/** Started at the first call. */
 const once = <Result>(begin: () => Promise<Result>): (() => Promise<Result>) => {
   let begun: Promise<Result> | null = null
   return () => (begun ??= begin())
@@ -92,7 +92,7 @@ const once = <Result>(begin: () => Promise<Result>): (() => Promise<Result>) => 
 
 const away = { kind: 'reset-before' } as const
 
-/** These take the 10 or 20 s that a commit and an undo are repeated, so they run beside the others. */
+/** These take the 10 or 20 s in which a commit and an undo are retried, so they run concurrently with the others. */
 const batches = {
   '`batch.partial`': once(() => {
     let isCommitted = false
@@ -118,7 +118,7 @@ const batches = {
   }),
 }
 
-/** How each symptom is made to happen; what is returned holds what the page shows of it. */
+/** How to cause each symptom; the result contains what the page shows for it. */
 const cases: Record<string, () => Promise<string>> = {
   ...batches,
   '`exit code 2`, `1 problem with the settings`': () => troubles.run(['serve'], { prot: '1' }),

@@ -61,7 +61,7 @@ const retired: [term: RegExp, instead: string][] = [
   [/\bgood for an? \w+\b/i, 'a token is "valid"'],
 ]
 
-/** Words to aim for, of pages that answer one need together; a tenth more is allowed. */
+/** Word limits of pages that together serve one purpose; 10 % more are allowed. */
 const sizes: [pages: string[], words: number][] = [
   [['README.md'], 800],
   [['CHANGELOG.md'], 820],
@@ -140,7 +140,7 @@ describe('the commands in the pages', () => {
   })
 })
 
-/** What has a letter or a digit in it: lines and bars of tables are no words. */
+/** Counts words with a letter or a digit, without the lines and bars of tables. */
 function count(text: string): number {
   return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length
 }
@@ -154,7 +154,7 @@ function anchors(text: string): string[] {
   )
 }
 
-/** What follows "sync-bridge" in code, up to what only a shell reads. */
+/** The text after "sync-bridge" in code, up to shell syntax. */
 function commandsIn(text: string): string[] {
   const blocks = Array.from(text.matchAll(/^```(?:sh|crontab)\n([^]*?)^```$/gm), ([, code]) => code!)
   const spans = Array.from(text.matchAll(/`(sync-bridge [^`]+)`/g), ([, code]) => code!)
@@ -168,12 +168,12 @@ function commandsIn(text: string): string[] {
   )
 }
 
-/** Why the executable does not take this command, or null. */
+/** Why the executable rejects this command, or null. */
 function problemOf(command: string): string | null {
   const [name = '', ...args] = command.match(/'[^']*'|"[^"]*"|\S+/g) ?? []
   if (['help', 'version'].includes(name)) return null
   if (!Object.hasOwn(commands, name)) return `there is no command "${name}"`
-  // With --help a command may be named without the words that have to follow.
+  // With --help, a command does not need its arguments.
   const result = readArguments(commands[name as keyof typeof commands] as CommandDescription, [
     ...args,
     '--help',

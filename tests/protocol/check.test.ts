@@ -5,7 +5,7 @@ import { compileBodyCheck } from '../../src/protocol/check.ts'
 
 describe('compileBodyCheck', () => {
   const check = compileBodyCheck(Type.Object({}, { additionalProperties: false }))
-  /** The names of the members that a check finds wrong; none where it returns. */
+  /** The names of the invalid members that a check finds; none if it returns. */
   function namesOf(value: unknown): string[] {
     try {
       check(value)

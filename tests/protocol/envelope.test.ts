@@ -10,7 +10,7 @@ const reply = (more: Partial<Reply> = {}): Reply => ({ status: 200, headers: {},
 const nobody = { origin: null, requestId: 'r', startedAtMs: 1000, notices: [], isLegacyBucket: false }
 const quiet = { backoffSeconds: null, alert: null, quotaRemaining: null }
 
-/** The notices of an answer: Alert, Backoff and Quota-Remaining. */
+/** The notices of a response: Alert, Backoff and Quota-Remaining. */
 function noticesOf(status: number, context: object, more: Partial<Settings> = {}) {
   const { headers } = toResponse(reply({ status }), { ...nobody, ...context }, { ...settings, ...more })
   const names = ['Alert', 'Backoff', 'Quota-Remaining'].filter((name) => headers.has(name))

@@ -3,7 +3,7 @@ import type { Problem } from '../../src/domain/errors.ts'
 import { findResources, isBucketResource, resourceFor } from '../../src/protocol/find.ts'
 import { Chance } from '../fuzz/chance.ts'
 
-/** The operation that a path is read into; null where nothing is at it, or where it is refused. */
+/** The operation for a path; null if nothing is there, or it is rejected. */
 function operationOf(method: string, path: string) {
   const found = findResources(path, { readableCollections: null })
   const resource = found && resourceFor(method, found.resources)

@@ -8,7 +8,7 @@ import { Chance } from '../fuzz/chance.ts'
 
 const params = { bucket_id: 'b', collection_id: 'c' }
 
-/** Reads a query string as a sub-request's is: strictly, and checked by the schemas of a list. */
+/** Reads a query string like that of a sub-request: strictly, and validated by the schemas of a list. */
 function read(search: string): { options: ListOptions; problems: Problem[] } {
   const problems: Problem[] = []
   const query = readQuery(search, problems)

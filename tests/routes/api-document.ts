@@ -1,4 +1,4 @@
-/** An OpenAPI 3.0 document, as far as the tests look into it. */
+/** The parts of an OpenAPI 3.0 document that the tests use. */
 export interface ApiDocument {
   openapi: string
   info: { title: string; version: string }
@@ -63,7 +63,7 @@ export interface Reference {
   $ref: string
 }
 
-/** What a reference leads to, or the thing itself where there is none. Throws when it leads nowhere. */
+/** Resolves a reference; returns anything else unchanged. Throws if the target does not exist. */
 export function resolve<T extends object>(document: ApiDocument, thing: T | Reference): T {
   if (!('$ref' in thing)) return thing
   const steps = thing.$ref.replace(/^#\//, '').split('/')

@@ -7,8 +7,8 @@ import { startFaultProxy, type Plan } from '../support/fault-proxy.ts'
 export type DocumentedWorld = Awaited<ReturnType<typeof startDocumentedWorld>>
 
 /**
- * Bridges in every condition that the API document speaks of, each on a socket of its own. The storage of `well` holds the
- * records `present` and `other` in `bookmarks`.
+ * Bridges in every condition that the API document mentions, each on its own socket. The storage of `well` holds the records `present` and
+ * `other` in `bookmarks`.
  */
 export async function startDocumentedWorld() {
   const well = await startTestBridge({
@@ -27,16 +27,16 @@ export async function startDocumentedWorld() {
   const cutOff = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1', writable: ['bookmarks'] })
   const defective = startDefectiveApp()
   return {
-    /** Well, with writes enabled in `bookmarks`, over a storage that `proxy` can make fail. Announces its end. */
+    /** Healthy, with writes to `bookmarks` enabled, over a storage that `proxy` can make fail. Announces its end of service. */
     well,
     proxy,
-    /** Answers pages of one origin only. */
+    /** Allows pages of one origin only. */
     picky,
-    /** Past its end. */
+    /** Past its end of service. */
     ended,
-    /** Its token server is not there. */
+    /** Its token server is unreachable. */
     cutOff,
-    /** Has a defect wherever a storage is needed. */
+    /** Throws an unexpected error whenever it needs a storage. */
     defective,
     async stop() {
       await Promise.all([well.stop(), picky.stop(), ended.stop(), cutOff.stop(), defective.stop()])
@@ -45,16 +45,16 @@ export async function startDocumentedWorld() {
   }
 }
 
-/** What the storage does when nothing is to fail: it tells what is left of the quota. */
+/** The storage's normal behaviour: announces the remaining quota. */
 export const tellQuota: Plan = () => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': '500' } })
 
-/** Asks any of the bridges as the user of `well`. */
+/** Sends a request to any of the bridges as the user of `well`. */
 export function askAt(url: string, world: DocumentedWorld, path: string, init: RequestInit): Promise<Answer> {
   const headers = { ...world.well.identityOf(world.well.user), ...(init.headers as Record<string, string>) }
   return request(url + path, { ...init, headers })
 }
 
-/** An app whose parts are all there, but the storage and the transactions throw what nobody foresaw. */
+/** An app with all its parts, in which the storage and transactions throw unexpected errors. */
 function startDefectiveApp() {
   const memory = new MemoryBudget(1_000_000)
   const { app, url } = listenApp({

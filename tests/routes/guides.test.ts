@@ -62,7 +62,7 @@ describe('GET /docs/guides', () => {
       const isPage = status === 200 && headers.get('content-type')!.startsWith('text/html')
       ids.set(address.pathname, null)
       if (status !== 200) broken.push(`${address.pathname}: ${status}`)
-      // The other pages have tests of their own.
+      // The other pages have their own tests.
       if (!isPage || !address.pathname.includes('/docs/guides')) return
       ids.set(address.pathname, new Set([...text.matchAll(/ id="([^"]*)"/g)].map(([, id]) => id!)))
       for (const target of linksOf(text)) {

@@ -10,7 +10,7 @@ const world = await startDocumentedWorld()
 const document: ApiDocument = (await world.well.ask('/v1/__api__', { as: null })).body
 afterAll(() => world.stop())
 
-/** Headers that mean something in this protocol, as opposed to those that every HTTP server sends. */
+/** The headers that this protocol defines, without those of every HTTP server. */
 const protocolHeaders = new Set(
   'etag last-modified next-page total-records total-objects quota-remaining backoff alert retry-after'.split(
     ' ',
@@ -19,12 +19,12 @@ const protocolHeaders = new Set(
 for (const name of ['www-authenticate', 'allow', 'preference-applied', 'x-request-id'])
   protocolHeaders.add(name)
 
-/** Statuses that a storage gives to writes alone. */
+/** Statuses that a storage returns only for writes. */
 function refusalsOfWrites(method: string): number[] {
   return method === 'PUT' ? [409, 413] : method === 'DELETE' ? [409] : []
 }
 
-/** Where an answer is not what the document says of it. */
+/** The differences between a response and its description in the document. */
 function answerMismatches(answer: Answer, response: ApiResponse, method: string): string[] {
   const headers = Object.entries(response.headers ?? {}).map(([name, header]) => ({
     name,

@@ -11,11 +11,11 @@ import {
 import { schemaMismatches } from './schema-mismatches.ts'
 
 /**
- * Everything in a document that breaks the rules of OpenAPI, each with its place; empty when nothing does. A validator holds it
- * against the specification's own schema; what no schema can say is looked at here.
+ * All violations of OpenAPI in a document, each with its place. A validator checks it against the specification's schema; this code checks
+ * what no schema can express.
  */
 export async function brokenRules(document: ApiDocument): Promise<string[]> {
-  // The validator takes what it is given to pieces.
+  // The validator modifies its input.
   const { valid, errors } = await new Validator().validate(structuredClone({ ...document }))
   return [
     ...(valid ? [] : [JSON.stringify(errors)]),
@@ -74,7 +74,7 @@ function operationProblems(document: ApiDocument): string[] {
   return problems
 }
 
-/** Examples must be what their own schemas admit. */
+/** Examples must be valid for their own schemas. */
 function exampleProblems(document: ApiDocument): string[] {
   const problems: string[] = []
   walk(document, (value, place) => {

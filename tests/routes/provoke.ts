@@ -2,16 +2,13 @@ import type { Answer, AskInit } from '../support/bridge.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 import { askAt, tellQuota, type DocumentedWorld } from './documented-world.ts'
 
-/** An operation as the document names it: a path with parameters in braces, and a method. */
+/** An operation by its name in the document: a path with parameters in braces, and a method. */
 export interface Place {
   path: string
   method: string
 }
 
-/**
- * Makes the service answer an operation with a status, in the way that the document describes for it. Null when there is
- * no way.
- */
+/** Makes the service return a status for an operation, in the way that the document describes. Null if there is no way. */
 export function provoke(place: Place, status: number, world: DocumentedWorld): Promise<Answer> | null {
   const isService = !/^\/(buckets|batch)/.test(place.path)
   const ask = (init: AskInit = {}, values: Values = {}) => askWell(place, world, init, values)
@@ -54,7 +51,7 @@ export function provoke(place: Place, status: number, world: DocumentedWorld): P
   }
 }
 
-/** Asks the bridge that is well, with a body that is right for the operation. */
+/** Sends a request to the healthy bridge, with a valid body. */
 export async function askWell(
   place: Place,
   world: DocumentedWorld,
@@ -71,7 +68,7 @@ export async function askWell(
   })
 }
 
-/** Asks while every call to the storage meets with a fault. */
+/** Sends a request while every storage call fails. */
 export async function withFault<T>(
   { proxy }: DocumentedWorld,
   fault: Fault,

@@ -1,8 +1,8 @@
 import { resolve, type ApiDocument, type ApiSchema, type Reference } from './api-document.ts'
 
 /**
- * Where a value is not what a schema of the document says; empty when it is. Stricter than OpenAPI in one point: members
- * that the schema does not name are mismatches, unless it says that any may come.
+ * The differences between a value and its schema in the document. Stricter than OpenAPI in one point: members that the schema does not name
+ * are mismatches, unless it allows any.
  */
 export function schemaMismatches(
   document: ApiDocument,
@@ -62,7 +62,7 @@ function objectMismatches(document: ApiDocument, schema: ApiSchema, value: objec
   return [...missing.map((name) => `${place}.${name} is missing`), ...members]
 }
 
-/** A schema that says nothing at all admits everything. */
+/** An empty schema allows everything. */
 function isAnything({ type, properties }: ApiSchema): boolean {
   return type === undefined && properties === undefined
 }

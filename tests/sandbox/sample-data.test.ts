@@ -13,7 +13,7 @@ const user = sandbox.addUser('ann')
 fillSampleData(sandbox, user)
 const stored = (collection: string) => sandbox.records(user, collection)
 
-/** The records of a collection that are encrypted with the user's keys, decrypted. */
+/** The decryptable records of a collection, decrypted. */
 async function read(collection: string): Promise<ClearRecord[]> {
   const keyPair = await keyPairOf(sandbox, user, collection)
   return (await decryptRecords(keyPair, stored(collection))).readable

@@ -72,7 +72,7 @@ describe('sandbox, batches', () => {
     sync.token = await sync.signIn(sync.user)
     const recent = await start()
 
-    // With the clock put back, only what is forgotten is refused.
+    // With the clock put back, only a forgotten batch is rejected.
     sync.later(-twoHoursMs)
     const answers = [old, recent].map(({ batch }) => sync.post(`/storage/tabs?batch=${batch}`, []))
     const statuses = (await Promise.all(answers)).map(({ status }) => status)
@@ -142,7 +142,7 @@ describe('sandbox, when two writers meet at a collection that has never been wri
   })
 })
 
-/** A function that so many callers have to have called before any of them goes on. */
+/** Creates a function that waits until that many callers have called it. */
 function meeting(size: number): () => Promise<void> {
   const all = Promise.withResolvers<void>()
   let present = 0

@@ -2,7 +2,7 @@ import { createRequire } from 'node:module'
 import { startSandbox, type Sandbox, type SandboxOptions } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** What the published Hawk implementation exports, as far as it is used here. */
+/** The exports of the published Hawk implementation that are used here. */
 interface HawkClient {
   header(
     url: string | object,
@@ -11,7 +11,7 @@ interface HawkClient {
   ): { header: string }
 }
 
-/** Signs without any code of ours. */
+/** Signs without any of our code. */
 const hawk = (createRequire(import.meta.url)('hawk') as { client: HawkClient }).client
 
 export interface Token {
@@ -28,23 +28,23 @@ export interface Token {
 export interface Answer {
   status: number
   text: string
-  /** X-Last-Modified as it came. */
+  /** The value of X-Last-Modified. */
   modified: string | null
   headers: Headers
   json(): unknown
 }
 
-/** The time at which every test begins, in milliseconds. */
+/** The time at which every test starts, in milliseconds. */
 export const beginning = 1_700_000_000_000
 
-/** A started sandbox, a clock that stands still, and a client with a token. */
+/** A started sandbox, a stopped clock, and a client with a token. */
 export class SyncClient {
   nowMs = beginning
   sandbox!: Sandbox
   user!: SandboxUser
   token!: Token
 
-  /** Lets time pass; 10 ms are enough for the next write. */
+  /** Advances the clock; 10 ms are enough for the next write. */
   later(ms = 10): void {
     this.nowMs += ms
   }
@@ -66,7 +66,7 @@ export class SyncClient {
     return answer.json() as Token
   }
 
-  /** Sends a signed request; the path is below the user's endpoint. */
+  /** Sends a signed request; the path is relative to the user's endpoint. */
   async send(
     method: string,
     path: string,
@@ -105,14 +105,14 @@ export class SyncClient {
   }
 }
 
-/** How a request is signed, where that isn't as it should be. */
+/** Overrides for the signature. */
 export interface SigningOptions {
   method?: string
-  /** What is signed, when it isn't what is sent; an address in parts is signed as it is. */
+  /** What to sign if it differs from what is sent; an address given in parts is signed unchanged. */
   signedUrl?: string | object
 }
 
-/** What to fetch for a path below the user's endpoint. */
+/** The URL to fetch for a path below the user's endpoint. */
 export function signed(
   { token, nowMs }: Pick<SyncClient, 'token' | 'nowMs'>,
   method: string,

@@ -19,14 +19,14 @@ const broken = (headers: Headers): Headers => ({
   Authorization: `${headers['Authorization']!.slice(0, -8)}AAAAAAAA`,
 })
 
-/** What an error says: status, `status`, and location, name and description of its only entry. */
+/** The contents of an error: status, `status`, and location, name and description of its only entry. */
 function fault(answer: Answer): unknown[] {
   const { status, errors } = answer.json() as { status: string; errors: Record<string, string>[] }
   const [{ location, name, description } = {}] = errors
   return [answer.status, status, location, name, description]
 }
 
-/** The account of the user with newer keys. */
+/** The user's account with newer keys. */
 const renewed = ({ sandbox }: SyncClient) => sandbox.addUser('ann', { keysChangedAt: 1_600_000_000_000 })
 
 const unauthorized = [401, 'error', 'body', '', 'Unauthorized']
@@ -38,7 +38,7 @@ const badState = [401, 'invalid-client-state']
 const stateHeader = [...badState, 'header', 'X-Client-State']
 const stateSyntax = [400, 'error', 'header', 'X-Client-State']
 
-/** Identities as they would be but for some options, and for headers that are others; undefined: missing. */
+/** Identities with overridden options, and overridden headers; undefined: missing. */
 type Identity = [identity: typeof bearer, options: object, headers: Record<string, string | undefined>]
 const refusals: [fact: string, ...Identity, error: unknown[]][] = [
   ['2', bearer, {}, { Authorization: undefined }, unauthorized],

@@ -1,15 +1,15 @@
 /**
- * Conversations with a storage as text, so that the sandbox and a real server can be asked the same.
+ * Conversations with a storage as text, to send the same requests to the sandbox and to a real server.
  *
- *     == what one sees · postgres mysql
+ *     == title · postgres mysql
  *     with {"quotaKilobytes":1}
  *     PUT tabs/a [X-If-Unmodified-Since: 0] {"payload":"x"} -> 200 @1 @1
  *     +0 GET tabs?full -> 200 @1 [X-Weave-Records: 1] [{"id":"a","modified":@1,"payload":"x"}]
  *
- * The servers that answer so (PostgreSQL, if none is named), and the sandbox's options, come first. A target that begins without a slash is below
- * `/storage/`; `.` is the user's root.
- * An answer has a status, X-Last-Modified (`-`: none), headers (`-`: none) and a body. `@2` is the time of the second request; before each 10 ms pass, or
- * the number given. `…` stands for any text, `<x*9>` for nine times x, `⏎` for a line feed, and `$B` for the id of the batch.
+ * First come the servers that respond like this (default: PostgreSQL), and the sandbox's options. A target without a leading slash is below
+ * `/storage/`; `.` is the user's root. A response has a status, X-Last-Modified (`-`: none), headers (`-`: none) and a body. `@2` is the
+ * time of the second request; 10 ms pass before each, or the given number. `…` stands for any text, `<x*9>` for nine times x, `⏎` for a
+ * line feed, and `$B` for the id of the batch.
  */
 export interface Conversation {
   title: string
@@ -26,7 +26,7 @@ interface Turn extends Question {
 }
 
 export interface Question {
-  /** How much time passes before it is asked. */
+  /** The time that passes before the request. */
   pauseMs: number
   method: string
   path: string
@@ -38,7 +38,7 @@ export interface Told {
   status: number
   headers: Headers
   text: string
-  /** When it was asked, or what it wrote was written, in seconds as on the wire. */
+  /** When the request was sent or its write was stored, in seconds as on the wire. */
   time: string
 }
 
@@ -86,7 +86,7 @@ function readHeaders(text: string): Record<string, string> {
   )
 }
 
-/** Has a conversation; returns what was told and what was wanted, turn by turn, in one form. */
+/** Runs a conversation; returns the actual and the expected responses in the same form. */
 export async function converse(
   { turns }: Conversation,
   ask: (question: Question) => Promise<Told>,
@@ -131,7 +131,7 @@ export async function converse(
         canonical(fill(turn.wanted.body)),
       ),
     )
-    // Any text is what was told there.
+    // Any text is accepted there.
     const pattern = wanted.at(-1)!.split('…').map(RegExp.escape).join('[^]*')
     if (new RegExp(`^${pattern}$`).test(told.at(-1)!)) wanted[wanted.length - 1] = told.at(-1)!
   }
@@ -148,7 +148,7 @@ function expand(text: string): string {
     .replaceAll('⏎', '\n')
 }
 
-/** JSON with the members in order and the numbers as they were written; anything else as it is. */
+/** JSON with ordered members and numbers as written; anything else unchanged. */
 function canonical(text: string): string {
   try {
     const value: unknown = JSON.parse(text, (_key, each: unknown, context?: { source?: string }) =>

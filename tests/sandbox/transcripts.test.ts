@@ -27,7 +27,7 @@ function ask(sync: SyncClient, { pauseMs, method, path, headers, body }: Questio
   sync.later(pauseMs)
   const { hostname, port, pathname } = new URL(sync.token.api_endpoint)
   const target = pathname + path
-  // Addresses are parsed by the library, which escapes braces; those in parts are not.
+  // The library parses URLs and escapes braces; it leaves URLs given in parts unchanged.
   const [name, query] = target.split('?')
   const search = query === undefined ? '' : `?${query}`
   const signedUrl = { protocol: 'http:', hostname, port, pathname: name, search }

@@ -7,7 +7,7 @@ import { fakeHost } from '../cli/fake-host.ts'
 import { readTestSettings } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 
-/** How many UDP sockets of this machine send to a local port. */
+/** The number of UDP sockets on this machine that send to a local port. */
 function udpSocketsTo(port: number): number {
   const address = `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`
   const table = readFileSync('/proc/self/net/udp', 'latin1')
@@ -34,7 +34,7 @@ describe('startBridge', () => {
     const startAt = (port: number) => startBridge({ ...settings, port }, host, log, { sharesPort: false })
 
     expect(() => startAt(taken.port)).toThrow('Failed to start server')
-    // What the first one had opened would be there before the connections of the second one.
+    // Sockets of the first would exist before the connections of the second.
     const second = startAt(0)
     await eventually('it is connected', () => redisConnections > 0 && udpSocketsTo(statsd.port) > 0)
 

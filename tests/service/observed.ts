@@ -8,7 +8,7 @@ import type { BridgeHost } from '../../src/service/services.ts'
 
 export type Observed = ReturnType<typeof observed>
 
-/** What a bridge observes, without the bridge: its metrics, which begin with this state of the process. */
+/** The observations of a bridge without the bridge: its metrics, starting with this state of the process. */
 export function observed(host: Partial<BridgeHost> = {}) {
   const state = { inFlight: 0, openBreakers: 0, lostLines: 0 }
   const registry = createRegistry()

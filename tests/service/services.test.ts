@@ -4,7 +4,7 @@ import { createServices } from '../../src/service/services.ts'
 
 const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'ab'.repeat(16) })
 
-/** The services over a token server that fails in that way; only what `identify` uses is there. */
+/** The services over a token server that fails this way; only the part that `identify` uses. */
 function servicesWith(failure: Error) {
   const [settings, exposed, connections, observers, host, load] = [
     { cacheHmacSecret: Buffer.alloc(32), tokenServerUrl: 'http://t.example' },

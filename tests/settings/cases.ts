@@ -1,4 +1,4 @@
-/** Reads a table of settings, each case some lines and then, indented, what is said about them. */
+/** Reads a table of settings: each case has some lines and, indented, the messages about them. */
 export function casesOf(table: string): [lines: string[], message: string][] {
   const cases: [string[], string][] = []
   let lines: string[] = []

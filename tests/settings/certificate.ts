@@ -1,4 +1,4 @@
-/** A self-signed certificate, of no use to anybody: its key was thrown away. */
+/** A self-signed certificate whose key was discarded. */
 export const certificate = `-----BEGIN CERTIFICATE-----
 MIIBdjCCARugAwIBAgIUPSkqwI+VKpft77FR86HHpaeKbHgwCgYIKoZIzj0EAwIw
 DzENMAsGA1UEAwwEdGVzdDAgFw0yNjExMjExMTU3NDdaGA8yMTI2MTAyODExNTc0

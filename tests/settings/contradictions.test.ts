@@ -7,7 +7,7 @@ import { casesOf } from './cases.ts'
 const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
 const least = `service.token_server_url = https://t.example.org\nservice.cache_hmac_secret = ${secret}\n`
 
-/** What is said about these lines, which are the third and those behind it. */
+/** The messages about these lines, which are the third and following. */
 function found(lines: string[], maxFileDescriptors: number | null = null, beginning = least) {
   const text = beginning + lines.map((line) => `service.${line}\n`).join('')
   const outcome = readSettings({ file: { path: 'f', text }, environment: {}, readFile: () => '' })
@@ -122,7 +122,7 @@ describe('findContradictions', () => {
     [[...secure, 'host = 0.0.0.0', 'explorer_enabled = true', 'metrics_listen = 127.0.0.1:9100']],
     [['explorer_enabled = true', 'host = ::1']],
     [['http_scheme = http', 'http_host = localhost:8000', 'explorer_enabled = true']],
-    // What "sync-bridge init" writes as an example is the default.
+    // The example in the output of "sync-bridge init" is the default.
     [['worker_timeout_seconds = 10', 'statsd_prefix = sync-bridge']],
     [['eos = 2027-01-02', 'eos_message = The service moves.']],
     [['port = 0', 'metrics_listen = 127.0.0.1:8000']],

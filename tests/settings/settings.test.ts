@@ -34,7 +34,7 @@ function problemsOf(text: string | null, world?: World): string[] {
   return 'problems' in outcome ? outcome.problems.map(renderProblem) : []
 }
 
-/** The text of a file as the service gets it. */
+/** The contents of a file for the service. */
 function decoded(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes)
 }
@@ -296,7 +296,7 @@ certificate_ca_bundle = torn.pem
     'etc/torn.pem': `${certificate}-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n`,
   }
 
-  // The sign % stands for the value in quotes.
+  // The sign % stands for the quoted value.
   it.each(broken.flatMap(([lines, message]) => lines.map((line) => [line, message] as const)))(
     'refuses %s',
     (line, message) => {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 
 import { parseIni } from '../../src/settings/sources.ts'
 
-/** Key and value, or key and problem, of each line. */
+/** The key and value, or key and problem, of each line. */
 function linesOf(text: string): [string | null, string][] {
   return parseIni(text).map(({ key, reading }) => [key, 'value' in reading ? reading.value : reading.problem])
 }

@@ -10,7 +10,7 @@ const records = '/collections/history/records'
 
 beforeEach(() => bridge.sandbox.requests.token.clear())
 
-/** A user of whom nobody has heard yet, with one record of their own. */
+/** A new user with one record. */
 function newcomer(): SandboxUser {
   const user = bridge.sandbox.addUser(`user-${made++}`)
   bridge.sandbox.write(user, 'history', [{ id: 'own', payload: user.name }])
@@ -275,7 +275,7 @@ describe('section 8: a storage that answers 401', () => {
     const before = await bridge.ask(path, { headers, as: null })
     const condition = { ...headers, 'If-Match': before.headers.get('etag')! }
     const put = () => bridge.ask(path, { ...putOf({ payload: 'new' }, condition), as: null })
-    // Moves between the read of a write and its commit, so that the commit is refused.
+    // Moves the user between the read of a write and its commit, so that the commit is rejected.
     storage.plan(({ method }) => {
       if (method === 'POST') bridge.sandbox.reassign(user)
       return null
@@ -288,7 +288,7 @@ describe('section 8: a storage that answers 401', () => {
     bridge.sandbox.reassign(user)
     const readAgain = await list(user, headers)
     bridge.sandbox.reassign(user)
-    // The old node refuses already the read of this write; the new one knows no such record.
+    // The old node rejects the read of this write; the new one has no such record.
     const late = await put()
 
     expectError(write, 503, 201)

@@ -11,10 +11,10 @@ bridge.sandbox.write(bridge.user, 'history', [{ id: 'r', payload: 'x' }])
 
 beforeEach(() => bridge.sandbox.requests.storage.clear())
 
-/** Sends text as it is, where the form of the request itself is in question. */
+/** Sends text unchanged, to test malformed requests. */
 const sendText = (text: string) => sendRaw(bridge.url, Buffer.from(text.replace(/\r?\n/g, '\r\n'), 'latin1'))
 
-/** What came after the first answer. */
+/** The data after the first response. */
 function afterFirst({ headers, body }: RawAnswer): string {
   return body.slice(Number(headers.get('content-length')))
 }
@@ -100,7 +100,7 @@ describe('bad input: request line and Host', () => {
     expectError(parsed(unconfigured), 400, 107, 'Host in header')
   })
 
-  // The README says so; once the runtime answers such clients, it need not.
+  // The README says so; remove that once the runtime answers such clients.
   it('does not respond to a client that closes its sending side, and continues', async () => {
     const bytes = rawRequest('GET', `${bucket}/collections/history/records/r`, {
       url: bridge.url,
@@ -168,7 +168,7 @@ describe('bad input: open redirects', () => {
 describe('bad input: dot segments and ids', () => {
   const dots = ['..', '.', '%2e%2e', '%2E', '%2e', '.%2e', '%2E.']
 
-  // The runtime resolves dot segments before anybody can see them: what remains is the path of the collection.
+  // The runtime resolves dot segments before our code sees them: the rest is the path of the collection.
   it.each(dots)('has no record of the id %s, whatever the method', async (id) => {
     for (const method of ['GET', 'HEAD', 'PUT', 'DELETE']) {
       const body = method === 'PUT' ? '{"data":{"payload":"x"}}' : ''
@@ -264,7 +264,7 @@ describe('bad input: bodies and framing', () => {
     expect(afterFirst(answer)).toBe('')
   })
 
-  /** The head of a PUT that announces so many bytes. */
+  /** The head of a PUT that announces that many bytes. */
   const headOfPut = (length: number) =>
     rawRequest('PUT', `${bucket}/collections/history/records/new`, {
       url: bridge.url,

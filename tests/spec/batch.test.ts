@@ -18,7 +18,7 @@ const put = (path: string, payload: string, more: object = {}) => ({
   body: { data: { payload } },
   ...more,
 })
-/** The only request of a batch: its response. */
+/** The response to the only request of a batch. */
 const only = async (request: object) => (await batch({ requests: [request] })).body.responses[0]
 
 describe('section 5: the envelope', () => {

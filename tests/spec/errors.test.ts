@@ -86,7 +86,7 @@ describe('section 6: the errno table, from the requests themselves', () => {
 })
 
 describe('section 6: the errno table, from the storage', () => {
-  // A bridge for each, because a node that has failed in one would be left alone in the next.
+  // A separate bridge for each, because the circuit of a failed node stays open for the next.
   beforeEach(async () => {
     await close()
     await open()

@@ -11,8 +11,8 @@ interface AnswerLike {
 export type Place = `${string} in ${'body' | 'querystring' | 'path' | 'header'}`
 
 /**
- * Expects an error answer in the form of section 6. `places`: where the problems are, in the order of `details`; no
- * list of problems is expected without.
+ * Expects an error response in the form of section 6. `places`: where the problems are, in the order of `details`; without it, no list of
+ * problems is expected.
  */
 export function expectError(answer: AnswerLike, status: number, errno: number, ...places: Place[]): void {
   const body = answer.body as Record<string, unknown>
@@ -33,7 +33,7 @@ export const putOf = (data: object, headers: Record<string, string> = {}) => ({
   body: { data },
 })
 
-/** Expects what section 7 wants on every answer. */
+/** Expects the headers that section 7 requires for every response. */
 export function expectCommonHeaders(headers: Headers, { isDocs = false } = {}): void {
   expect(headers.get('cache-control')).toBe('no-cache')
   expect(headers.get('vary')).toBe('Authorization, X-Client-State, X-KeyID, Origin')

@@ -21,10 +21,10 @@ const { bridge: ending } = await openWorld({
   sandbox: { clock },
 })
 bridge.sandbox.write(bridge.user, 'history', [{ id: 'r', payload: 'x' }])
-// A first write to a collection is two, and this clock stands still between them.
+// The first write to a collection is two writes, and this clock stands still between them.
 ending.sandbox.write(ending.user, 'history', [{ id: 'earlier', payload: 'x' }])
 
-/** One answer of every kind, by name; `send` asks with credentials of the bridge's user. */
+/** A response of every kind, by name; `send` uses the credentials of the bridge's user. */
 const kinds: [string, number, (send: Send) => Promise<Answer>][] = [
   ['the root view', 200, (send) => send('/v1/')],
   ['a list', 200, (send) => send(records)],

@@ -77,7 +77,7 @@ describe('section 3: filters', () => {
     ['in_ids=%20c%20,+a,,%20,', ['c', 'a']],
     ['in_ids=c,c,c', ['c']],
     ['in_ids=a,b&in_id=b,c', ['b']],
-    // An id like any other, where it is no absent value.
+    // In a list of ids, `null` is an id like any other.
     ['in_ids=null', []],
     ['in_ids=', []],
     ['in_ids', []],
@@ -262,7 +262,7 @@ describe('section 3: HEAD of a list', () => {
       expect(headers.get('etag')).toBe('"1700000000050"')
       expect(headers.get('last-modified')).toBe('Tue, 14 Nov 2023 22:13:20 GMT')
     }
-    // No record is fetched for that.
+    // No records are read for that.
     const asked = bridge.sandbox.requests.storage.entries.map(({ target }) => target)
     expect(asked.filter((target) => target.includes('full='))).toEqual([])
   })

@@ -6,7 +6,7 @@ const { bridge, bucket, batch, stored } = await openWorld({ writable: ['history'
 const historyPath = '/collections/history/records'
 let made = 0
 
-/** A record that is there, and its timestamp. */
+/** An existing record and its timestamp. */
 function existing(name: string, content: object = { payload: 'old' }) {
   const id = `${name}-${made++}`
   const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id, payload: 'old', ...content }])
@@ -22,7 +22,7 @@ interface Seen {
   body: any
 }
 
-/** Both ways to ask: alone, and as the only request of a batch. */
+/** Both forms of a request: alone, and as the only request of a batch. */
 const ways = {
   async alone(method: Method, path: string, headers: Record<string, string>): Promise<Seen> {
     return await bridge.ask(path, { method, headers, ...(method === 'PUT' && { body: newContent }) })

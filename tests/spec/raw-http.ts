@@ -1,26 +1,26 @@
 import { connect } from 'node:net'
 import { connect as connectTls } from 'node:tls'
 
-/** An answer as it came over the wire. */
+/** A response as received. */
 export interface RawAnswer {
-  /** 0 when the connection was closed without an answer. */
+  /** 0 if the connection was closed without a response. */
   status: number
   headers: Headers
   body: string
-  /** Everything that came, further answers on the same connection included. */
+  /** All data received, including further responses on the same connection. */
   text: string
 }
 
-/** A connection on which exactly the bytes are sent that are written. */
+/** A connection on which exactly the given bytes are sent. */
 interface RawConnection {
   write(bytes: string | Buffer): void
-  /** Ends our side as soon as everything is sent. */
+  /** Closes our side as soon as everything is sent. */
   end(): void
-  /** What has come once the server has closed the connection; after a minute of silence it is closed by us. */
+  /** The data received until the server has closed the connection; after a minute of silence, this side closes it. */
   answer: Promise<RawAnswer>
 }
 
-/** Opens one, by TLS with the certificate of an authority where that is given. */
+/** Opens a connection; over TLS if a certificate authority is given. */
 export function openRaw(url: string, ca?: string): RawConnection {
   const { hostname: host, port } = new URL(url)
   const { promise, resolve } = Promise.withResolvers<RawAnswer>()
@@ -28,13 +28,13 @@ export function openRaw(url: string, ca?: string): RawConnection {
   const socket = ca ? connectTls({ port: Number(port), host, ca }) : connect(Number(port), host)
   socket.setTimeout(60_000, () => socket.destroy())
   socket.on('data', (chunk: Buffer) => chunks.push(Buffer.from(chunk)))
-  // A reset is an end as well; what came before it is what counts.
+  // A reset is an end as well; only the data before it counts.
   socket.on('error', () => {})
   socket.on('close', () => resolve(readAnswer(Buffer.concat(chunks).toString('latin1'))))
   return { write: (bytes) => void socket.write(bytes), end: () => void socket.end(), answer: promise }
 }
 
-/** Sends these bytes, which have the server close the connection: a request that says `Connection: close` does. */
+/** Sends these bytes, after which the server must close the connection, as with `Connection: close`. */
 export function sendRaw(url: string, bytes: string | Buffer, { halfClose = false } = {}): Promise<RawAnswer> {
   const connection = openRaw(url)
   connection.write(bytes)
@@ -42,7 +42,7 @@ export function sendRaw(url: string, bytes: string | Buffer, { halfClose = false
   return connection.answer
 }
 
-/** A request that ends its connection, as text; header values may repeat in `lines`. */
+/** A request that closes its connection, as text; header values may repeat in `lines`. */
 export function rawRequest(
   method: string,
   target: string,
@@ -53,7 +53,7 @@ export function rawRequest(
   return Buffer.from(`${head.join('\r\n')}\r\n\r\n${body}`, 'latin1')
 }
 
-/** Reads the first answer of what came over a connection. */
+/** Parses the first response received over a connection. */
 function readAnswer(text: string): RawAnswer {
   const end = text.indexOf('\r\n\r\n')
   const [start = '', ...lines] = text.slice(0, end === -1 ? 0 : end).split('\r\n')

@@ -11,15 +11,15 @@ import { rawRequest, sendRaw, type RawAnswer } from './raw-http.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 interface RawInit {
-  /** Who asks; the bridge's user when left out, nobody when null. */
+  /** The user; default: the bridge's user. Null: no credentials. */
   as?: SandboxUser | null
-  /** Further header lines. */
+  /** Additional header lines. */
   lines?: string[]
-  /** Sent as it is, without a header that tells its length. */
+  /** Sent unchanged, without a header for its length. */
   body?: string
 }
 
-/** Starts a bridge for all tests of a file, with a fault proxy in front of its storage; a plan of it ends with its test. */
+/** Starts a bridge for all tests of a file, with a fault proxy in front of its storage; each test resets its plan. */
 export async function openWorld(options: TestBridgeOptions = {}) {
   const bridge = await startTestBridge(options)
   const storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })
@@ -32,7 +32,7 @@ export async function openWorld(options: TestBridgeOptions = {}) {
   return {
     bridge,
     storage,
-    /** The path of the user's bucket, as sub-requests name it. */
+    /** The path of the user's bucket, as used in sub-requests. */
     bucket: `/buckets/${bridge.user.clientState}`,
     batch: batchOf(bridge),
     /** Sends one request as raw text, with the credentials of the user unless `as` says otherwise. */
@@ -40,7 +40,7 @@ export async function openWorld(options: TestBridgeOptions = {}) {
       const given = [...(as ? headerLines(bridge.identityOf(as)) : []), ...lines]
       return sendRaw(bridge.url, rawRequest(method, target, { url: bridge.url, lines: given, body }))
     },
-    /** What is stored of a record. */
+    /** The stored version of a record. */
     stored: (id: string, collection = 'history') =>
       bridge.sandbox.records(bridge.user, collection).find((record) => record.id === id),
   }
@@ -58,5 +58,5 @@ export const statuses = ({ body }: Answer): number[] =>
 export const headerLines = (headers: Record<string, string>) =>
   Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
 
-/** A raw answer whose body is JSON. */
+/** A raw response whose body is JSON. */
 export const parsed = (answer: RawAnswer) => ({ ...answer, body: JSON.parse(answer.body) as unknown })

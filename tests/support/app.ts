@@ -4,7 +4,7 @@ type Service = Parameters<typeof createApp>[0]
 type Usual =
   'identify' | 'heartbeat' | 'version' | 'monotonicNow' | 'createRequestId' | 'isStopping' | 'metrics'
 
-/** An app of these parts on a real socket; its other parts are well, and know no user. */
+/** An app with these parts on a real socket; its other parts are healthy, and know no user. */
 export function listenApp(parts: Omit<Service, Usual> & Partial<Service>) {
   const app = createApp({
     identify: () => Promise.resolve(null),

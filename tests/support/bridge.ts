@@ -14,9 +14,9 @@ export interface TestBridgeOptions extends GivenSettings {
   sandbox?: SandboxOptions
   /** Wall clock of the bridge, ms since 1970. */
   now?(): number
-  /** A clock in ms that never goes back. */
+  /** A monotonic clock in ms. */
   monotonicNow?(): number
-  /** How long the commit of a batch, and then its undo, goes on at least; 10 s when left out. */
+  /** Minimum time for the commit of a batch, and then for its undo; default: 10 s. */
   commitPatienceMs?: number
 }
 
@@ -27,11 +27,11 @@ export interface TestBridge extends AsyncDisposable {
   user: SandboxUser
   /** Every line that the bridge logged, at level debug. */
   logs: string[]
-  /** Asks with the user's access token; `path` begins below `/v1/buckets/<bucket>`, or with `/v1` for anything else. */
+  /** Sends a request with the user's access token; `path` is relative to `/v1/buckets/<bucket>`, unless it begins with `/v1`. */
   ask(path: string, init?: AskInit): Promise<Answer>
-  /** The headers by which a user is known, with an access token or an assertion. */
+  /** The headers that authenticate a user, with an access token or an assertion. */
   identityOf(user: SandboxUser, scheme?: 'Bearer' | 'BrowserID'): Record<string, string>
-  /** Ends the bridge alone, as SIGTERM does. */
+  /** Stops only the bridge, like SIGTERM. */
   end(graceMs: number): Promise<void>
   stop(): Promise<void>
 }
@@ -39,9 +39,9 @@ export interface TestBridge extends AsyncDisposable {
 export interface AskInit {
   method?: string
   headers?: Record<string, string>
-  /** Sent as JSON; text is sent as it is. */
+  /** Sent as JSON; text is sent unchanged. */
   body?: unknown
-  /** Who asks; the sandbox's first user when left out, nobody when null. */
+  /** The user; default: the sandbox's first user. Null: no credentials. */
   as?: SandboxUser | null
 }
 
@@ -49,12 +49,12 @@ export interface Answer {
   status: number
   headers: Headers
   text: string
-  /** The body as JSON, or undefined when it is empty. */
+  /** The body as JSON; undefined if it is empty. */
   // oxlint-disable-next-line typescript/no-explicit-any -- tests look into bodies of every shape
   body: any
 }
 
-/** Starts a bridge over a new sandbox. With the memory cache, unless the settings say otherwise. */
+/** Starts a bridge over a new sandbox; with the memory cache by default. */
 export async function startTestBridge(options: TestBridgeOptions = {}): Promise<TestBridge> {
   const sandbox = await startSandbox(options.sandbox)
   const user = sandbox.addUser('alice')
@@ -111,7 +111,7 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
   }
 }
 
-/** One request, followed nowhere; the answer read whole. */
+/** Sends one request without following redirects, and reads the whole response. */
 export async function request(url: string, init: RequestInit = {}): Promise<Answer> {
   const response = await fetch(url, { redirect: 'manual', ...init })
   const text = await response.text()
@@ -120,7 +120,7 @@ export async function request(url: string, init: RequestInit = {}): Promise<Answ
   return { status: response.status, headers: response.headers, text, body }
 }
 
-/** The settings of a bridge, by default over a token server that is not there. */
+/** The settings of a bridge, by default with a token server that does not exist. */
 export function readTestSettings(
   given: GivenSettings,
   upstream = { tokenServerUrl: 'http://127.0.0.1:1' },

@@ -1,6 +1,6 @@
 import type { ByteSource } from '../../src/domain/record-storage.ts'
 
-/** The pieces of a stream, in the form in which a storage hands them on. */
+/** The chunks of a stream, in the form that a storage passes on. */
 export function sourceOf(stream: ReadableStream<Uint8Array>): ByteSource {
   const reader = stream.getReader()
   return {
@@ -9,7 +9,7 @@ export function sourceOf(stream: ReadableStream<Uint8Array>): ByteSource {
   }
 }
 
-/** The text of a body, whole or in pieces. */
+/** The text of a body, whole or in chunks. */
 export async function readText(body: Uint8Array | ByteSource): Promise<string> {
   if (body instanceof Uint8Array) return Buffer.from(body).toString()
   const pieces: Uint8Array[] = []

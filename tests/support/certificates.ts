@@ -3,7 +3,7 @@ import { join } from 'node:path'
 
 import { runProgram } from './processes.ts'
 
-/** A certificate authority that nobody knows, and a server of 127.0.0.1 that it vouches for. */
+/** An unknown certificate authority, and a certificate that it issued for 127.0.0.1. */
 export interface Certificates {
   /** PEM files. */
   caPath: string
@@ -13,7 +13,7 @@ export interface Certificates {
   caPem: string
 }
 
-/** Makes them in this folder, for the address 127.0.0.1 unless another name is given. */
+/** Creates them in this folder, for the address 127.0.0.1 unless another name is given. */
 export async function makeCertificates(folder: string, name = 'IP:127.0.0.1'): Promise<Certificates> {
   const file = (base: string) => join(folder, base)
   const key = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']

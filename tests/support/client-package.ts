@@ -9,7 +9,7 @@ const version = path ? Bun.spawnSync([path, '--version']).stdout.toString().trim
 // Debian 12 has Node 18, which has no Web Crypto by default.
 const isRecent = Number(version.match(/\d+/)?.[0]) >= 20
 
-/** Where Node is, or why a test can't be run with it. */
+/** The path of Node, or why a test can't run with it. */
 export const node: { path: string } | { reason: string } =
   isRecent && Bun.which('npm') !== null
     ? { path: path! }
@@ -17,7 +17,7 @@ export const node: { path: string } | { reason: string } =
 
 let made: Promise<{ folder: string; tarball: string }> | null = null
 
-/** The JavaScript package as `make client` builds it, made once for all tests of a file. */
+/** The JavaScript package as built by `make client`, once for all tests of a file. */
 export async function clientPackage(): Promise<{ folder: string; tarball: string }> {
   const known = await made
   // The folders of one file's tests are removed before those of the next.

@@ -1,6 +1,6 @@
 /**
- * Polls until the condition holds, and fails with its name when that never happens. How soon it holds is never the
- * point: a deadline that passes on an idle machine alone proves nothing.
+ * Polls until the condition holds; fails with its name if it never does. The deadline is generous, because one that only holds on an idle
+ * machine would prove nothing.
  */
 export async function eventually(
   name: string,

@@ -7,12 +7,12 @@ import { keepPrinted } from './printed.ts'
 import { startSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import { settingsOf, type GivenSettings } from './settings.ts'
 
-// Another one can be tried with the same tests: one built with a defect on purpose, or one that was downloaded.
+// Another executable can be tested, such as one with a deliberate defect or a downloaded one.
 /** The executable under test. */
 export const executablePath =
   process.env.SYNC_BRIDGE_EXECUTABLE ?? join(import.meta.dir, '../../dist/sync-bridge')
 
-/** Throws with the remedy when the executable has not been built. */
+/** Throws with the remedy if the executable has not been built. */
 function requireExecutable(): void {
   if (existsSync(executablePath)) return
   throw new Error(`Cannot test the executable: there is no "${executablePath}"; run "make build" first`)
@@ -20,7 +20,7 @@ function requireExecutable(): void {
 
 const folders = new Set<string>()
 
-/** A folder of its own with these files, until `endAll`. */
+/** A new folder with these files, until `endAll`. */
 export function makeFolder(files: Record<string, string> = {}): string {
   const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
   folders.add(folder)
@@ -30,41 +30,41 @@ export function makeFolder(files: Record<string, string> = {}): string {
 
 interface ProcessOptions {
   cwd?: string
-  /** Besides PATH. */
+  /** In addition to PATH. */
   environment?: Record<string, string>
-  /** A file descriptor that takes the place of the pipe that `lines` reads. */
+  /** A file descriptor that replaces the pipe that `lines` reads. */
   stdout?: number
   /** Another executable than the one under test. */
   executable?: string
-  /** As somebody who is not root. */
+  /** As an unprivileged user. */
   asOrdinaryUser?: boolean
 }
 
-/** A command of the executable that goes on running. */
+/** A command of the executable that keeps running. */
 export interface Running extends AsyncDisposable {
   readonly pid: number
-  /** What it has printed so far, line by line. */
+  /** Its output so far, by line. */
   readonly lines: readonly string[]
-  /** What it has printed on its standard error so far. */
+  /** Its stderr so far. */
   errors(): string
   /** The events of that name that it has logged so far, as JSON. */
   events(name: string): Record<string, unknown>[]
-  /** The first line that meets the pattern, with the groups of the match; rejects when the process ends before. */
+  /** The first line that matches the pattern, with the groups of the match; rejects if the process ends before. */
   line(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>
   signal(name: NodeJS.Signals): void
-  /** Its exit code, once all that it has printed has been read. */
+  /** Its exit code, once all its output has been read. */
   readonly exited: Promise<number>
-  /** Ends it as an operator would; resolves to its exit code. */
+  /** Stops it like an operator; resolves to its exit code. */
   stop(): Promise<number>
 }
 
-// The executable and the folder have to be readable for everybody then.
+// Then the executable and the folder must be readable for everyone.
 const dropRoot =
   process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
 
 const alive = new Set<() => void>()
 
-/** Kills what a failed test has left running and removes all folders; to be called after the tests of a file. */
+/** Kills the processes that a failed test has left and removes all folders; call it after the tests of a file. */
 export function endAll(): void {
   for (const kill of alive) kill()
   for (const folder of folders) removeFolder(folder)
@@ -109,9 +109,9 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
   }
   let exitCode: number | null = null
   const exited = child.exited.then(async (code) => {
-    // The last lines may be read after the end of the process is known.
+    // The last lines may be read after the process has exited.
     await Promise.all(printed)
-    // The sandbox and `init` are there to tell secrets.
+    // The sandbox and `init` print secrets on purpose.
     if (args[0] !== 'sandbox' && args[0] !== 'init') keepPrinted([...lines, errors])
     alive.delete(kill)
     if (options.cwd === undefined) removeFolder(cwd)
@@ -155,27 +155,27 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
   }
 }
 
-/** Runs a command of the executable to its end. */
+/** Runs a command of the executable until it exits. */
 export async function run(args: string[], options: ProcessOptions = {}) {
   const running = start(args, options)
   const exitCode = await running.exited
   return { exitCode, lines: running.lines, stdout: running.lines.join('\n'), stderr: running.errors() }
 }
 
-/** What `sandbox --upstream-only` announces: server addresses, and how its user is known. */
+/** The output of `sandbox --upstream-only`: server addresses, and the identity of its user. */
 export interface Upstream {
   tokenServerUrl: string
   storageUrl: string
   bucket: string
-  /** Headers that name the user, by access token and by assertion. */
+  /** Headers that authenticate the user, by access token and by assertion. */
   bearer: Record<string, string>
   browserId: Record<string, string>
-  /** The announced values as they were printed. */
+  /** The printed values. */
   values: Record<string, string>
   process: Running
 }
 
-/** Starts the upstream that the executable has in itself, in a process of its own. */
+/** Starts the upstream that the executable contains, in its own process. */
 export async function startUpstream(args: string[] = []): Promise<Upstream> {
   const running = start(['sandbox', '--upstream-only', ...args])
   await running.line(/^SYNC_KEY_BASE64=/)
@@ -195,7 +195,7 @@ export async function startUpstream(args: string[] = []): Promise<Upstream> {
   }
 }
 
-/** Settings as the text of a file; with a secret, the memory cache and a free port unless told otherwise. */
+/** Settings as the text of a file; by default with a secret, the memory cache and a free port. */
 export function iniText(settings: Record<string, string>): string {
   const all = { port: '0', cache_backend: 'memory', cache_hmac_secret: 'ab'.repeat(32), ...settings }
   const lines = Object.entries(all).map(([name, value]) => `${name} = ${value}\n`)
@@ -204,7 +204,7 @@ export function iniText(settings: Record<string, string>): string {
 
 export type Bridge = Awaited<ReturnType<typeof serve>>
 
-/** Runs `serve` with these settings until it listens. */
+/** Starts `serve` with these settings and waits until it listens. */
 export async function serve(settings: Record<string, string>, options: ProcessOptions = {}) {
   const cwd = options.cwd ?? makeFolder()
   writeFileSync(join(cwd, 'bridge.ini'), iniText(settings), { mode: 0o600 })
@@ -223,7 +223,7 @@ export interface ExecutableOptions extends GivenSettings, ProcessOptions {
   sandbox?: SandboxOptions
 }
 
-/** `serve` over a sandbox in this process, which ends with it. */
+/** `serve` over a sandbox in this process, both stopped together. */
 export interface Executable extends Bridge {
   readonly sandbox: Sandbox
 }

@@ -10,21 +10,21 @@ export type Fault =
   | { kind: 'reset-before' }
   /** Forwarded and applied, then the connection is reset. */
   | { kind: 'reset-after' }
-  /** The connection is reset once so many bytes of the body, as framed on the wire, have been sent. */
+  /** The connection is reset after that many bytes of the body, as framed on the wire. */
   | { kind: 'reset-mid-body'; afterBytes: number }
-  /** The same with an orderly end, which an unframed body could not be told from. */
+  /** The same with a regular close, which looks like the end of an unframed body. */
   | { kind: 'truncate'; afterBytes: number }
   /** Held back before it is forwarded, until `release`. */
   | { kind: 'hang' }
-  /** Forwarded and applied, the answer held back until `release`. */
+  /** Forwarded and applied; the response is held back until `release`. */
   | { kind: 'hang-after' }
-  /** So many bytes of the body are sent, the rest held back until `release`. */
+  /** That many bytes of the body are sent; the rest is held back until `release`. */
   | { kind: 'hang-mid-body'; afterBytes: number }
-  /** Forwarded so much later. */
+  /** Forwarded after that delay. */
   | { kind: 'delay'; ms: number }
-  /** Answered with bytes that aren't HTTP. */
+  /** Answered with bytes that are not HTTP. */
   | { kind: 'garbage' }
-  /** Applied and answered, with parts of the real answer changed. */
+  /** Applied and answered, with parts of the real response changed. */
   | {
       kind: 'rewrite'
       status?: number
@@ -34,7 +34,7 @@ export type Fault =
 
 /** One request that arrived at the proxy. */
 export interface ProxiedRequest {
-  /** Counts from 0 in the order of arrival. */
+  /** Counts from 0 in order of arrival. */
   readonly index: number
   readonly method: string
   /** Path and query as sent. */
@@ -43,11 +43,11 @@ export interface ProxiedRequest {
   readonly query: URLSearchParams
   readonly headers: Headers
   readonly body: string
-  /** True once nobody waits for an answer any more: it was given, or the client has gone. */
+  /** Whether no one waits for a response any more: it was sent, or the client has disconnected. */
   isOver: boolean
 }
 
-/** Decides what happens to a request; null relays it. It may do things of its own first. */
+/** Decides what happens to a request; null relays it. May have side effects. */
 export type Plan = (request: ProxiedRequest) => Fault | null | Promise<Fault | null>
 
 /** A relay in front of a server, which can be made to fail. */
@@ -56,18 +56,18 @@ export interface FaultProxy extends AsyncDisposable {
   readonly url: string
   /** Every request so far. */
   readonly requests: readonly ProxiedRequest[]
-  /** How many connections have been accepted so far. */
+  /** The number of connections accepted so far. */
   readonly connections: number
-  /** Replaces the plan for requests to come. */
+  /** Replaces the plan for later requests. */
   plan(plan: Plan): void
-  /** Lets every request that has arrived so far go on. Those that arrive later are held back anew. */
+  /** Lets every held request that has arrived so far continue. Later ones are held again. */
   release(): void
-  /** The first request that meets the condition. */
+  /** The first request that matches. */
   waitFor(predicate: (request: ProxiedRequest) => boolean): Promise<ProxiedRequest>
   stop(): Promise<void>
 }
 
-/** Starts a proxy on loopback. Headers pass unchanged, Host too, so signatures stay valid. */
+/** Starts a proxy on loopback. Headers are passed unchanged, including Host, so signatures stay valid. */
 export async function startFaultProxy(options: { target: string | URL }): Promise<FaultProxy> {
   const target = new URL(options.target)
   const state = new ProxyState()
@@ -140,7 +140,7 @@ class ProxyState {
   }
 }
 
-// One client connection: a loop over its requests, with one connection to the target that lives as long.
+// One client connection: a loop over its requests, with one connection to the target for its lifetime.
 async function serve(client: Wire, target: URL, state: ProxyState): Promise<void> {
   const link = new Link(target, state)
   try {
@@ -152,7 +152,7 @@ async function serve(client: Wire, target: URL, state: ProxyState): Promise<void
       state.requests.push(request)
       void client.closed.then(() => (request.isOver = true))
       const fault = state.plan(request)
-      // Taken before anybody learns of the request, so that a release that follows can't come too early.
+      // Read before the request is visible to tests, so that a release can't come too early.
       const released = Promise.race([state.released, client.closed])
       const exchange = { client, link, head, body: body.raw, request, released }
       state.arrived(request)
@@ -162,7 +162,7 @@ async function serve(client: Wire, target: URL, state: ProxyState): Promise<void
     }
     await client.end()
   } catch {
-    // Either side went away, or the target can't be reached: the other side sees its connection break, too.
+    // Either side has disconnected, or the target is unreachable: the other side's connection breaks, too.
     client.reset()
   } finally {
     link.drop()
@@ -176,11 +176,11 @@ interface Exchange {
   head: Head
   body: Buffer
   request: ProxiedRequest
-  /** Settles when the request may go on after having been held back, or when the client has gone. */
+  /** Settles when a held request may continue, or when the client has disconnected. */
   released: Promise<void>
 }
 
-/** Carries out a fault; false when the connection is over. */
+/** Applies a fault; false if the connection is over. */
 async function apply(fault: Fault | null, exchange: Exchange): Promise<boolean> {
   const { client, released } = exchange
   switch (fault?.kind) {
@@ -257,7 +257,7 @@ async function forward({ link, head, body }: Exchange): Promise<Head> {
   return answered
 }
 
-// With `most`, relays so many bytes of the body and then either stops or, after a pause, goes on.
+// With `most`, relays that many bytes of the body and then stops or, after a pause, continues.
 async function relay(
   { client, link, request }: Exchange,
   head: Head,
@@ -371,7 +371,7 @@ async function collect(parts: AsyncIterable<BodyPart>): Promise<BodyPart> {
   return { raw: Buffer.concat(all.map(({ raw }) => raw)), data: Buffer.concat(all.map(({ data }) => data)) }
 }
 
-/** The proxy's side of a connection to the target, made again when it was lost. */
+/** The proxy's connection to the target, reopened after a loss. */
 class Link {
   #wire: Wire | null = null
 

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** The first of a block is held as long as this process lives: it says whose the others are. */
+/** The first port of a block is held as long as this process lives: it marks the others as taken. */
 const blockSize = 50
 const lowestPort = 10_000
 
@@ -9,9 +9,8 @@ let nextPort = 0
 let lastPort = -1
 
 /**
- * A port of the loopback address for a program that has to be told one. It stays free until that program takes it, and
- * while that program is restarted: the system gives out ports of another range, and other test processes have blocks of
- * their own.
+ * A loopback port for a program that needs a fixed one. It stays free until that program uses it, and while that program restarts: the
+ * system assigns ports of another range, and other test processes have their own blocks.
  */
 export function freePort(): number {
   for (;;) {
@@ -27,7 +26,7 @@ export function freePort(): number {
 function claimBlock(): void {
   const blocks = Math.floor((lowestSystemPort() - lowestPort) / blockSize)
   for (let turn = 0; turn < blocks; turn += 1) {
-    // Processes begin at different blocks, so that few have to be tried.
+    // Processes start at different blocks, so that few must be tried.
     const firstPort = lowestPort + ((process.pid + turn) % blocks) * blockSize
     const claim = listenOn(firstPort)
     if (!claim) continue
@@ -48,7 +47,7 @@ function listenOn(port: number) {
   }
 }
 
-/** Where the range begins of which the system takes a port for whoever asks for any. */
+/** The start of the range from which the system assigns ports. */
 function lowestSystemPort(): number {
   try {
     return Number(readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8').split('\t')[0])

@@ -1,21 +1,21 @@
 import { connect, type Socket } from 'node:net'
 
-/** One answer on a connection that stays open. */
+/** One response on a connection that stays open. */
 export interface PlainAnswer {
   status: number
-  /** By lower-case name; of repeated ones all, joined by a comma. */
+  /** By lower-case name; repeated ones joined by a comma. */
   headers: Map<string, string>
   body: Buffer
 }
 
-/** Sends requests as bytes, one after the other, over a connection that is made again when the server closes it. */
+/** Sends requests as bytes, in sequence, over a connection that is reopened when the server closes it. */
 export class KeepAlive {
   readonly #port: number
   readonly #host: string
   #socket: Socket | null = null
   #received: Buffer[] = []
   #receivedBytes = 0
-  /** Less than that is certainly no whole answer. */
+  /** Shorter data can't be a complete response. */
   #leastBytes = 0
   #waiting: { isHead: boolean; resolve: (answer: PlainAnswer | null) => void } | null = null
 
@@ -25,7 +25,7 @@ export class KeepAlive {
     this.#port = Number(port)
   }
 
-  /** Null when the connection ends before a whole answer has come. */
+  /** Null if the connection ends before the response is complete. */
   async ask(bytes: Uint8Array, timeoutMs = 60_000): Promise<PlainAnswer | null> {
     const socket = (this.#socket ??= await this.#open())
     const { promise, resolve } = Promise.withResolvers<PlainAnswer | null>()
@@ -38,7 +38,7 @@ export class KeepAlive {
     return answer
   }
 
-  /** What has come since the last answer. */
+  /** The data since the last response. */
   get strayBytes(): number {
     return this.#receivedBytes
   }
@@ -75,7 +75,7 @@ export class KeepAlive {
     if (!this.#waiting) return
     const bytes = Buffer.concat(this.#received)
     const read = readAnswer(bytes, this.#waiting.isHead)
-    // Looked at again when all that its head promises is there, so that long answers are not copied with every piece.
+    // Parsed again when everything that its head announces has arrived, so that long responses are not copied with every chunk.
     this.#received = read ? [] : [bytes]
     this.#receivedBytes = read ? 0 : bytes.length
     this.#leastBytes = read ? 0 : promisedBytes(bytes)
@@ -96,7 +96,7 @@ function promisedBytes(bytes: Buffer): number {
   return length ? end + 4 + Number(length[1]) : 0
 }
 
-/** The answer at the beginning of these bytes; null as long as it is not whole. */
+/** The response at the beginning of these bytes; null while it is incomplete. */
 export function readAnswer(bytes: Buffer, isHead: boolean): PlainAnswer | null {
   const end = bytes.indexOf('\r\n\r\n')
   if (end === -1) return null
@@ -110,7 +110,7 @@ export function readAnswer(bytes: Buffer, isHead: boolean): PlainAnswer | null {
     headers.set(name, headers.has(name) ? `${headers.get(name)}, ${value}` : value)
   }
   const rest = bytes.subarray(end + 4)
-  // "100 Continue" comes before the answer.
+  // "100 Continue" comes before the response.
   if (status >= 100 && status < 200) return readAnswer(rest, isHead)
   if (isHead || status === 204 || status === 304) return { status, headers, body: Buffer.alloc(0) }
   if (headers.get('transfer-encoding') === 'chunked') {

@@ -3,13 +3,13 @@ import { RecentMap } from '../../src/domain/bounded.ts'
 import type { CredentialStore } from '../../src/credentials/credentials.ts'
 
 interface MemoryStoreOptions {
-  /** A monotonic clock, in ms. */
+  /** A monotonic clock in ms. */
   clock(): number
-  /** The least recently used entry makes room for one too many. 10 000 when left out. */
+  /** Maximum entries; the least recently used one is evicted. 10 000 by default. */
   maxEntries?: number
 }
 
-/** A store in this process: bounded, gone with it. */
+/** A bounded store in this process. */
 export function createMemoryStore({ clock, maxEntries = 10_000 }: MemoryStoreOptions): CredentialStore {
   const entries = new RecentMap<string, { value: string; expiresAtMs: number }>(maxEntries)
   return {

@@ -13,7 +13,7 @@ import type { BodyStream, UpstreamAnswer } from '../../src/upstream/answer.ts'
 import type { UpstreamRequest } from '../../src/upstream/send.ts'
 import type { BulkStorage, RecordWrite, StorageLimits } from '../../src/domain/record-storage.ts'
 
-/** A clock that moves only when it is told to. */
+/** A clock that only moves on demand. */
 export class ModelClock {
   nowMs = 1_700_000_000_000
 
@@ -37,7 +37,7 @@ export interface ModelCall {
   collection: string
 }
 
-/** How a call goes wrong; what is called `after` has had its effect, and only the answer is lost. */
+/** How a call fails; those named `after` are applied, and only the response is lost. */
 export type ModelFault =
   | 'unreachable'
   | 'error-before'
@@ -51,7 +51,7 @@ export type ModelFault =
   | 'moved'
   | 'conflict'
 
-/** A change that became visible, and who made it. */
+/** A change that became visible, and its author. */
 export interface AppliedWrite {
   by: 'us' | 'other'
   collection: string
@@ -59,7 +59,7 @@ export interface AppliedWrite {
   ids: string[]
   payloads: string[]
   timestamp: Timestamp
-  /** The collection's timestamp before. */
+  /** The collection's earlier timestamp. */
   since: Timestamp
   /** The visible records of the collection before and after. */
   before: Map<string, SyncRecord>
@@ -74,7 +74,7 @@ export const generousLimits: StorageLimits = {
   batch: { maxTotalBytes: 262_144_000, maxTotalRecords: 10_000 },
 }
 
-/** What a request of ours is about to make visible. */
+/** What one of our requests is about to make visible. */
 interface Written extends Pick<AppliedWrite, 'collection' | 'kind'> {
   records: RecordWrite[]
 }
@@ -89,39 +89,39 @@ class ObservedStorage extends Storage {
   }
 }
 
-// One database for all of them, in which each is another user, because making one takes longer than most tests.
+// One database for all, with a user for each, because creating one takes longer than most tests.
 const database = new ObservedStorage(postgres)
 const batches = new Batches(database, postgres)
 const origin = 'http://127.0.0.1:1'
-/** Requests are signed and checked, but nobody has to sign in. */
+/** Requests are signed and verified, but no one has to sign in. */
 const hawk = { hawkId: 'id', hawkKey: 'key' }
 const noPermits = { tryAcquire: () => true, release() {}, hasWaiters: () => false }
 let users = 0
 
 /**
- * The storage of one user: the sandbox's, without sockets, behind the upstream code that speaks to it. What it adds is a clock of
- * its own, calls that go wrong, others who write, and a log of what became visible.
+ * The storage of one user: the sandbox's, without sockets, behind our upstream code. Adds a clock, failing calls, other writers, and a log
+ * of visible changes.
  */
 export class ModelStorage implements BulkStorage {
   readonly calls: ModelCall[] = []
   readonly log: AppliedWrite[] = []
   maxima: StorageLimits = generousLimits
-  /** The timestamp of collections that nothing was put into: emptied long ago, or, with `zeroTimestamp`, never written to. */
+  /** The timestamp of collections without records: emptied long ago, or, with `zeroTimestamp`, never written to. */
   emptyTimestamp = timestamp(1_600_000_000_000)
-  /** Ids that the storage will not take, and why. */
+  /** Ids that the storage rejects, with the reason. */
   readonly refusedIds = new Map<string, 'invalid' | 'too-large'>()
-  /** Decides how a call goes wrong; null lets it through. */
+  /** Decides how a call fails; null lets it succeed. */
   fault: (call: ModelCall) => ModelFault | null = () => null
-  /** Called before each call takes effect: where other writers have their turn. */
+  /** Called before each call takes effect, so that other writers can act. */
   onCall: (call: ModelCall) => void = () => {}
-  /** Lists as streams of chunks of this size instead of as bytes. */
+  /** Lists as streams of chunks of this size instead of bytes. */
   streamChunkBytes: number | null = null
   piecesRead = 0
   cancelledStreams = 0
   hasBegunCommit = false
-  /** The names of visible changes that were made before `beginCommit`. */
+  /** The names of visible changes made before `beginCommit`. */
   readonly earlyWrites: string[] = []
-  /** Collections that were made to exist by deleting nothing. */
+  /** Collections that were created by deleting nothing. */
   readonly created = new Set<string>()
   readonly #uid = (users += 1)
   readonly #switches = initialSwitches({}, postgres)
@@ -211,7 +211,7 @@ export class ModelStorage implements BulkStorage {
     return counts
   }
 
-  /** Puts records there, so long ago that no bridge can be removing rows. */
+  /** Adds records, so long ago that no bridge can be removing rows. */
   seed(collection: string, records: RecordWrite[]): Timestamp {
     this.clock.nowMs += 10
     const at = this.#change(collection, null, (now) => this.#put(collection, records, now))
@@ -229,7 +229,7 @@ export class ModelStorage implements BulkStorage {
     this.#change(collection, entry, () => database.deleteItems(this.#uid, collection, ids))
   }
 
-  /** Everything that can be seen, by collection and id. */
+  /** Everything visible, by collection and id. */
   contents(): Record<string, Record<string, { payload: string; sortindex?: number }>> {
     const contents: ReturnType<ModelStorage['contents']> = {}
     for (const [name] of database.collectionTimestamps(this.#uid)) {
@@ -262,7 +262,7 @@ export class ModelStorage implements BulkStorage {
       database.put(this.#uid, collection, { ...bso, ttl }, now)
   }
 
-  /** A write of somebody else, so late that nothing conflicts; null is not logged. */
+  /** A write of another client, so late that nothing conflicts; null is not logged. */
   #change(
     collection: string,
     entry: { kind: 'write' | 'remove'; records: RecordWrite[] } | null,
@@ -355,7 +355,7 @@ export class ModelStorage implements BulkStorage {
     return new UpstreamError('timeout', 'No answer')
   }
 
-  /** Notes what a request of ours makes visible. */
+  /** Records what one of our requests makes visible. */
   #observe(written: Written, work: () => unknown): unknown {
     const { collection, kind } = written
     const [since, before] = [this.timestampOf(collection), this.visible(collection)]
@@ -385,7 +385,7 @@ export class ModelStorage implements BulkStorage {
     }
   }
 
-  /** Where upstream code would reach for the network. */
+  /** Replaces the network calls of the upstream code. */
   async #send({
     method,
     url: { href, host },

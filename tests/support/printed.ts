@@ -1,8 +1,8 @@
 import { appendFileSync } from 'node:fs'
 
 /**
- * Keeps what a bridge under test has printed. The runner of all tests names the file, and looks for secrets in it at the
- * end; without one nothing is kept.
+ * Records the output of a bridge under test. The test runner names the file, and searches it for secrets at the end; without one, nothing
+ * is recorded.
  */
 export function keepPrinted(lines: readonly string[]): void {
   const path = process.env.PRINTED_BY_BRIDGES

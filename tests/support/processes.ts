@@ -5,16 +5,16 @@ import { join } from 'node:path'
 import { leash } from './leash.ts'
 import { eventually } from './eventually.ts'
 
-/** A program under test or beside it, which ends with the tests. */
+/** A program under test, or one that it needs; it ends with the tests. */
 export interface Program extends AsyncDisposable {
   readonly pid: number
-  /** Everything that it printed so far, on both outputs. */
+  /** Its output so far, on both streams. */
   output(): string
-  /** Asks it to end, and insists after 2 s. Then its output is all there. */
+  /** Asks it to exit, and kills it after 2 s. Then its output is complete. */
   stop(): Promise<void>
 }
 
-/** Starts a program that has to be installed, and waits until it is ready. */
+/** Starts an installed program, and waits until it is ready. */
 export async function startProgram(
   command: [string, ...string[]],
   isReady: () => boolean | Promise<boolean>,
@@ -45,33 +45,33 @@ export async function startProgram(
   return { pid: child.pid, output: () => output, stop, [Symbol.asyncDispose]: stop }
 }
 
-/** Runs a script of bash with these arguments to its end, while everything else waits. */
+/** Runs a bash script with these arguments until it exits; synchronous. */
 export const runBash = (script: string, ...args: string[]) =>
   Bun.spawnSync(['bash', '-c', script, 'bash', ...args])
 
 interface RunOptions {
   cwd?: string
-  /** Besides PATH, which may be another one. */
+  /** In addition to PATH, which may also be replaced. */
   environment?: Record<string, string>
-  /** What it reads; nothing unless told otherwise. */
+  /** Its input; none by default. */
   input?: string
 }
 
-/** Runs a program to its end; throws with what it printed when it fails. */
+/** Runs a program until it exits; throws with its output if it fails. */
 export async function runProgram(command: [string, ...string[]], options: RunOptions = {}): Promise<string> {
   const { output, errors, code } = await runToEnd([findProgram(command[0]), ...command.slice(1)], options)
   if (code !== 0) throw new Error(`"${command.join(' ')}" ended with ${code}:\n${output}${errors}`)
   return output + errors
 }
 
-/** A command, written as in a shell: what is filled in belongs to one word, whatever is in it. */
+/** A command written as in a shell: each inserted value stays within its word. */
 export function words(texts: TemplateStringsArray, ...values: string[]): [string, ...string[]] {
   const marked = String.raw({ raw: texts }, ...values.map((_, index) => `\0${index}\0`)).trim()
   const fillIn = (word: string) => word.replaceAll(/\0(\d+)\0/g, (_, index) => values[Number(index)]!)
   return marked.split(/\s+/).map(fillIn) as [string, ...string[]]
 }
 
-/** Runs a program to its end, however it ends. */
+/** Runs a program until it exits, with any exit code. */
 export async function runToEnd(command: string[], { cwd, environment, input }: RunOptions = {}) {
   const child = Bun.spawn(command, {
     ...(cwd !== undefined && { cwd }),
@@ -89,26 +89,26 @@ export async function runToEnd(command: string[], { cwd, environment, input }: R
   return { output, errors, code }
 }
 
-/** The processes that a process has started, and that run. */
+/** The running child processes of a process. */
 export function childrenOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
   return children.trim().split(' ').filter(Boolean).map(Number)
 }
 
-/** The most memory that a process has ever held. */
+/** The peak memory of a process. */
 export function peakBytes(pid: number): number {
   const match = /VmHWM:\s+(\d+) kB/.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))
   return Number(match![1]) * 1024
 }
 
-/** Whether something listens on a port of the loopback address; rejects when nothing does. */
+/** Whether something listens on a loopback port; rejects if not. */
 export async function listens(port: number): Promise<boolean> {
   const socket = await Bun.connect({ hostname: '127.0.0.1', port, socket: { data() {} } })
   socket.end()
   return true
 }
 
-/** The path of a program; administrators' ones too. */
+/** The path of a program, including administrators' ones. */
 function findProgram(name: string): string {
   const path = Bun.which(name, { PATH: `${process.env.PATH}:/usr/sbin:/sbin` })
   if (path) return path

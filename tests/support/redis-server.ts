@@ -7,31 +7,31 @@ import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 import { leash } from './leash.ts'
 
-/** A real Redis on loopback, to be broken on purpose. Its data lives in memory only. */
+/** A real Redis on loopback that can be broken on purpose. Its data is only in memory. */
 export interface RedisServer {
   readonly url: string
-  /** Starts it at the same address; it answers commands once this resolves. */
+  /** Starts it at the same address; resolves when it accepts commands. */
   start(): Promise<void>
-  /** Ends it as a crash would; its data is lost. */
+  /** Kills it like a crash; its data is lost. */
   kill(): Promise<void>
   restart(): Promise<void>
-  /** Freezes it: connections are accepted, nothing is answered. */
+  /** Freezes it: it accepts connections, and never responds. */
   stop(): void
   cont(): void
-  /** Sends one command over a connection of its own, by a client that is not the one under test. */
+  /** Sends one command over a separate connection, by another client than the one under test. */
   command(name: string, ...args: string[]): Promise<unknown>
-  /** Ends it for good and removes its directory. */
+  /** Stops it for good and removes its directory. */
   close(): Promise<void>
   /** The same at the end of an `await using`, also of a test that fails. */
   [Symbol.asyncDispose](): Promise<void>
 }
 
 interface RedisServerOptions {
-  /** Further command line arguments, for example `['--requirepass', 'x']`. */
+  /** Additional command line arguments, for example `['--requirepass', 'x']`. */
   args?: string[]
-  /** Listens on a unix socket instead of a loopback port. */
+  /** Listens on a Unix socket instead of a loopback port. */
   unixSocket?: boolean
-  /** What goes between `redis://` and the host for our own commands, for example `:x@`. */
+  /** The login between `redis://` and the host for our own commands, for example `:x@`. */
   login?: string
 }
 
@@ -42,7 +42,7 @@ export async function startRedisServer(options: RedisServerOptions = {}): Promis
   return server
 }
 
-/** A server that is not running yet; its address is known already. */
+/** A server that is not running yet, with a known address. */
 export function createRedisServer(options: RedisServerOptions = {}): RedisServer {
   const { args = [], unixSocket = false, login = '' } = options
   const executable = Bun.which('redis-server')
@@ -98,7 +98,7 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
   }
 }
 
-/** Sends one command, and hangs up. */
+/** Sends one command, and disconnects. */
 export async function sendCommand(url: string, name: string, ...args: string[]): Promise<unknown> {
   const client = new RedisClient(url, {
     autoReconnect: false,

@@ -7,7 +7,7 @@ import { postgres, type Quirks } from '../../src/sandbox/options.ts'
 
 export type { WrittenRecord } from '../../src/sandbox/sandbox.ts'
 
-/** Which of the four storage implementations the sandbox behaves like, where they differ. */
+/** The storage implementation to imitate, where the four differ. */
 type Mode = Quirks['kind']
 
 export interface SandboxOptions extends PlainOptions {
@@ -15,32 +15,32 @@ export interface SandboxOptions extends PlainOptions {
   mode?: Mode
 }
 
-/** One request that a server was asked. */
+/** One request to a server. */
 export interface LoggedRequest {
   readonly method: string
   /** Path and query as sent. */
   readonly target: string
   readonly headers: Headers
-  /** Zero until it has been answered. */
+  /** Zero until it is answered. */
   status: number
-  /** What went wrong inside the sandbox, when it answered 500. */
+  /** The error inside the sandbox if it returned 500. */
   failure?: unknown
 }
 
-/** What a server was asked, oldest first, at most the last 10 000. */
+/** The requests to a server, oldest first, at most the last 10 000. */
 interface RequestLog {
   readonly entries: readonly LoggedRequest[]
   clear(): void
 }
 
-/** A sandbox that remembers what it was asked. */
+/** A sandbox that records its requests. */
 export interface Sandbox extends PlainSandbox, AsyncDisposable {
   readonly requests: { readonly token: RequestLog; readonly storage: RequestLog }
 }
 
 const mostEntries = 10_000
 
-// MariaDB's tables compare names without case and hold Latin-1; statements for batches are its own.
+// MariaDB's tables ignore case in names and hold Latin-1; its batch statements differ.
 const mysql: Quirks = {
   ...postgres,
   kind: 'mysql',
@@ -56,7 +56,7 @@ const mysql: Quirks = {
 const spanner: Quirks = {
   ...postgres,
   kind: 'spanner',
-  // It refuses larger mutations, so its total is capped whatever is configured.
+  // It rejects larger mutations, so its total is capped whatever is configured.
   limits: { ...postgres.limits, max_total_bytes: 100_000_000 },
   expiredCounts: false,
   defaultSort: 'none',
@@ -88,7 +88,7 @@ const python: Quirks = {
 
 const quirksOf: Record<Mode, Quirks> = { postgres, mysql, spanner, python }
 
-/** Starts a sandbox that behaves like one of the implementations, and logs its requests. */
+/** Starts a sandbox that imitates one of the implementations, and logs its requests. */
 export async function startSandbox({ mode = 'postgres', ...options }: SandboxOptions = {}): Promise<Sandbox> {
   const requests = { token: createRequestLog(), storage: createRequestLog() }
   const sandbox = await start({

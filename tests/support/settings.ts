@@ -1,16 +1,16 @@
 import { randomBytes } from 'node:crypto'
 
-/** What a bridge under test is told, be it in this process or in one of its own. */
+/** The settings of a bridge under test, in this process or in its own. */
 export interface GivenSettings {
   /** Settings by name without `service.`, as text: `{ readonly: 'true' }`. */
   settings?: Record<string, string>
-  /** Collections that may be put into and deleted from. */
+  /** Collections with puts and deletions enabled. */
   writable?: readonly string[]
-  /** Where the bridge thinks the token server is; the sandbox's when left out. */
+  /** The token server's address for the bridge; default: the sandbox's. */
   tokenServerUrl?: string
 }
 
-/** All settings of a bridge over a sandbox; with the memory cache, unless told otherwise. */
+/** All settings of a bridge over a sandbox; with the memory cache by default. */
 export function settingsOf(
   given: GivenSettings,
   upstream: { tokenServerUrl: string },
@@ -25,7 +25,7 @@ export function settingsOf(
   }
 }
 
-/** The settings that let these collections be put into and deleted from. */
+/** The settings that enable puts and deletions in these collections. */
 export function writableSettings(collections: readonly string[]): Record<string, string> {
   const names = collections.flatMap((name) => [`record_${name}_put_enabled`, `record_${name}_delete_enabled`])
   return Object.fromEntries(names.map((name) => [name, 'true']))

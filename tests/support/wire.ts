@@ -1,6 +1,6 @@
 import type { Socket } from 'bun'
 
-/** What makes wires of the sockets of a listener or a connection. */
+/** Creates wires from the sockets of a listener or a connection. */
 export const wireHandlers = {
   data: (socket: Socket<Wire>, data: Buffer) => socket.data.receive(data),
   drain: (socket: Socket<Wire>) => socket.data.drained(),
@@ -11,7 +11,7 @@ export const wireHandlers = {
 
 const mostBufferedBytes = 1024 * 1024
 
-/** A socket to be read from and written to by waiting. */
+/** A socket with asynchronous reads and writes. */
 export class Wire {
   readonly closed: Promise<void>
   isClosed = false
@@ -45,7 +45,7 @@ export class Wire {
     this.#notify()
   }
 
-  /** Everything up to and including the mark; null when the connection ended before it. */
+  /** Everything up to and including the mark; null if the connection ended before it. */
   async readThrough(mark: string): Promise<Buffer | null> {
     const found = () => this.#received.indexOf(mark)
     await this.#until(() => found() >= 0)
@@ -53,18 +53,18 @@ export class Wire {
   }
 
   async readExactly(length: number): Promise<Buffer | null> {
-    // The buffer may have to grow beyond what it usually holds.
+    // The buffer may have to grow beyond its usual size.
     await this.#until(() => this.#received.length >= length, length > mostBufferedBytes)
     return this.#received.length < length ? null : this.#take(length)
   }
 
-  /** What has arrived, at least one byte; null at the end of the connection. */
+  /** The data that has arrived, at least one byte; null at the end of the connection. */
   async readSome(most: number): Promise<Buffer | null> {
     await this.#until(() => this.#received.length > 0)
     return this.#received.length === 0 ? null : this.#take(Math.min(most, this.#received.length))
   }
 
-  /** Resolves when the operating system has taken all of it; rejects when the connection is gone. */
+  /** Resolves when the operating system has accepted all of it; rejects when the connection is lost. */
   async write(bytes: Buffer): Promise<void> {
     let left = bytes
     while (left.length > 0) {
@@ -80,7 +80,7 @@ export class Wire {
     if (!this.isClosed) this.socket.end()
   }
 
-  /** Breaks the connection off; the other side sees a reset. */
+  /** Aborts the connection; the other side sees a reset. */
   reset(): void {
     if (this.isClosed) return
     this.ended()

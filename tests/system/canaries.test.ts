@@ -29,9 +29,9 @@ canaries.keep('previous cache secret', previousSecret)
 canaries.keep('Redis password', redisPassword)
 canaries.keep('password of another scheme', password)
 
-/** What the token server and the storage do; with `echo` they say all that they have been told. */
+/** The behaviour of the token server and the storage; with `echo` they repeat everything they received. */
 const faults: ((echo: string) => Fault | null)[] = [
-  // The longest comes first: what a batch has begun is finished, for as long as that may take.
+  // The longest comes first: a started batch is completed, however long that takes.
   () => ({ kind: 'reset-before' }),
   () => null,
   (echo) => ({ kind: 'status', status: 500, body: echo }),
@@ -86,7 +86,7 @@ const echoed = (request: ProxiedRequest) =>
     .replaceAll(/[^\x20-\x7e]/g, '?')
     .slice(0, 6000)
 
-/** Every answer of the token server on its way tells the Hawk credentials. */
+/** Records the Hawk credentials in every response of the token server. */
 function watchTokens({ tokens }: CanaryWorld): void {
   tokens.plan(() => ({
     kind: 'rewrite',
@@ -101,7 +101,7 @@ function watchTokens({ tokens }: CanaryWorld): void {
   }))
 }
 
-/** Ends the bridge; everything that it has said to anybody but the owners. */
+/** Stops the bridge; returns everything that it has sent to anyone but the owners. */
 async function everythingSaid(world: CanaryWorld): Promise<string> {
   for (const path of ['/__metrics__', '/v1/__metrics__']) await world.send(path, {}, world.foreignAnswers)
   await world.bridge.stop()
@@ -119,7 +119,7 @@ describe('a bridge that gets secrets', () => {
       const world = await startCanaryWorld(canaries, {
         ...settings(),
         logging_renderer: renderer,
-        // A busy machine answers late what does not hang.
+        // A busy machine responds late without hanging.
         upstream_timeout_seconds: hangs ? '0.15' : '5',
         request_timeout_seconds: hangs ? '0.5' : '5',
       })
@@ -244,7 +244,7 @@ describe('a bridge that gets secrets', () => {
   })
 })
 
-/** Secrets where they are not understood. */
+/** Secrets in places where they are not expected. */
 function badSettings(): string {
   return [
     `service.cache_hmac_secret = ${secret}zz`,

@@ -22,18 +22,18 @@ export const kinds = [
 
 export type Kind = (typeof kinds)[number]
 
-/** What their owner sees of it, because it is theirs: in lists, in records, in addresses. */
+/** What their owner may see: in lists, in records, in URLs. */
 const ownersOwn: readonly Kind[] = ['payload', 'record id', 'client state as bucket']
 
-/** Secrets that would be known again wherever they turned up. */
+/** Secrets that can be recognized wherever they turn up. */
 export class Canaries {
   readonly #values = new Map<Kind, Set<string>>()
 
-  /** Remembers the secrets and returns the first. */
+  /** Records the secrets and returns the first. */
   keep(kind: Kind, ...values: string[]): string {
     const known = this.#values.get(kind) ?? new Set()
     this.#values.set(kind, known)
-    // A log cuts long values, so the beginning of a secret is looked for.
+    // A log cuts long values, so only the beginning of a secret is searched for.
     for (const value of values) known.add(value.slice(0, 24))
     return values[0]!
   }
@@ -46,29 +46,29 @@ export class Canaries {
     return [...this.#values.values()].reduce((total, { size }) => total + size, 0)
   }
 
-  /** The kinds of those that turn up in a text. */
+  /** The kinds of secrets that occur in a text. */
   foundIn(text: string): Kind[] {
     return this.kinds.filter((kind) => [...this.#values.get(kind)!].some((value) => text.includes(value)))
   }
 
-  /** The same for what somebody got as an answer of their own. */
+  /** The same for a response to their owner. */
   foundInOwn(text: string): Kind[] {
     return this.foundIn(text).filter((kind) => !ownersOwn.includes(kind))
   }
 }
 
-/** Somebody with something stored, all of whose secrets are canaries. */
+/** A user with stored data, whose secrets are all canaries. */
 export interface Owner {
   user: SandboxUser
   recordId: string
   payload: string
   bearer: Record<string, string>
   browserId: Record<string, string>
-  /** The old form, where the bucket is called `default` and a header tells the client state. */
+  /** The old form, where the bucket is called `default` and a header has the client state. */
   legacy: Record<string, string>
 }
 
-/** A bridge with its own upstream, which is told secrets and watched for what it says. */
+/** A bridge with its own upstream, whose output is searched for the secrets that it receives. */
 export interface CanaryWorld {
   bridge: Bridge
   sandbox: Sandbox
@@ -76,9 +76,9 @@ export interface CanaryWorld {
   storage: FaultProxy
   cwd: string
   newOwner(): Owner
-  /** Answers of the owners themselves, with headers. */
+  /** Responses to the owners themselves, with headers. */
   ownAnswers: string[]
-  /** Answers of somebody else, who has asked between the others. */
+  /** Responses to another user, whose requests came in between. */
   foreignAnswers: string[]
   statuses: Set<number | null>
   everyRequest(owner: Owner): Promise<void>
@@ -190,7 +190,7 @@ function requestsOf({ user, recordId, payload, bearer, browserId, legacy }: Owne
   ]
 }
 
-/** Every route by every method, of a version and of none, with a record's id where nobody expects it. */
+/** Every route with every method, with and without a version, and with a record id in unexpected places. */
 export function sweepOf({ user, recordId, payload, bearer }: Owner): [string, RequestInit][] {
   const bucket = `/v1/buckets/${user.clientState}`
   const tabs = `${bucket}/collections/tabs`
@@ -225,7 +225,7 @@ export function sweepOf({ user, recordId, payload, bearer }: Owner): [string, Re
   )
 }
 
-/** Requests with secrets where none belong. */
+/** Requests with secrets in wrong places. */
 export function malformedOf(
   { user, recordId, payload, bearer }: Owner,
   password: string,
@@ -261,7 +261,7 @@ export function malformedOf(
   ]
 }
 
-/** All that upstream has been told by a request. */
+/** Everything that upstream has received with a request. */
 export function echoOf({ target, headers, body }: ProxiedRequest): string {
   return JSON.stringify([target, headers.toJSON(), body])
 }

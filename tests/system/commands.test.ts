@@ -83,7 +83,7 @@ describe('the executable', () => {
     const [, explorerUrl] = await sandbox.line(/^ {2}(http\S+)$/)
     const [, source, file] = await sandbox.line(/^ {2}(\. (\S+))$/)
 
-    // What is printed is for curl.
+    // The output is a command for curl.
     expect(Bun.which('curl')).not.toBeNull()
     const { mode } = statSync(file!)
     const commands = sandbox.lines.join('\n').match(/^ {2}curl [^]*?(?=\n(?! {4}))/gm)!
@@ -150,7 +150,7 @@ describe('sandbox', () => {
   })
 })
 
-/** Null where somebody has it already, which is just as well. */
+/** Null if the port is already in use, which serves the same purpose. */
 function takeUsualPort(): Bun.Server<undefined> | null {
   try {
     return Bun.serve({ hostname: '127.0.0.1', port: 8000, fetch: () => new Response('') })

@@ -62,7 +62,7 @@ describe('the executable', () => {
   })
 })
 
-/** Settings from the environment alone, so that the folder stays as it is. */
+/** Settings from the environment only, so that the folder stays unchanged. */
 async function serveByEnvironment(cwd: string): Promise<[Running, url: string]> {
   const running = start(['serve'], {
     cwd,

@@ -4,7 +4,7 @@ import { openRaw } from '../spec/raw-http.ts'
 import { startExecutable, type Executable } from '../support/executable.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** What a body may have at most, `max_request_bytes` of the settings. */
+/** The maximum size of a body, `max_request_bytes`. */
 const mostBytes = 2_100_000
 
 let user: SandboxUser
@@ -44,7 +44,7 @@ describe('a hostile body', () => {
     { name: '150 000 members wide', body: wide },
     { name: 'a string of escapes without an end', body: escapes },
   ])('of $name is rejected, and others are answered', async ({ body }) => {
-    // What it costs is compared with plain text in tests/costs.
+    // Its cost is compared with plain text in tests/costs.
     for (const target of targets()) {
       const [refusal, others] = await Promise.all([
         post(target, body),

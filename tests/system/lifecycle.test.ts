@@ -42,7 +42,7 @@ describe('SIGTERM', () => {
     await bridge.line(/"event":"stopping"/)
     bridge.signal(second)
 
-    // After the time of grace, or once the request had its answer, it would be 0.
+    // After the grace period, or once the request was answered, it would be 0.
     expect(await bridge.exited).toBe(code)
     expect(await slow).toBe('cut')
     await eventually('no worker is left', () => !others.some((pid) => existsSync(`/proc/${pid}`)))
@@ -66,7 +66,7 @@ describe('shutdown_delay_seconds', () => {
 })
 
 describe('reuse_port', () => {
-  // What the kernel does with connections that wait at the end of the old one is seen in takeover-load.test.ts.
+  // takeover-load.test.ts tests what the kernel does with connections that wait when the old process ends.
   it('lets another instance take over the address while the old one answers', async () => {
     const settings = { reuse_port: 'true' }
     await using old = await startExecutable({ settings })
@@ -149,7 +149,7 @@ describe('the event listening', () => {
     expect(third).toMatchObject({ url: known.url, docs: 'https://sync.example.org/v1/docs' })
     expect(last).toEqual({ url: silent.url })
     const pages = [first!.docs, first!.guides, first!.metrics, second!.explorer, second!.metrics]
-    // The executable has them in itself.
+    // The executable contains them.
     pages.push(
       ...['swagger-ui.css', 'swagger-ui-bundle.js', 'page.js'].map((file) => `${usual.url}/v1/docs/${file}`),
     )
@@ -172,7 +172,7 @@ describe('NOTIFY_SOCKET', () => {
       const manager = listenForNotifications(address)
       await using bridge = await startExecutable({
         settings: { workers },
-        // Rarely, because the kernel keeps ten messages for a test that is late.
+        // Rarely, because the kernel keeps ten messages for a slow test.
         environment: { NOTIFY_SOCKET: address, WATCHDOG_USEC: '2000000' },
       })
       await eventually('it is ready', () => manager.messages.includes('READY=1'))

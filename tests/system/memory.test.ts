@@ -77,12 +77,12 @@ describe('a list of 400 records of 500 KB by their ids', () => {
     const { responses } = (await batch.json()) as { responses: { status: number }[] }
     expect(responses.map(({ status }) => status)).toEqual([413, 200])
     expect(listBytes).toBeLessThan(100e6)
-    // What a batch begins to read it holds, up to 16 MiB.
+    // A list that a batch has begun to read stays in memory, up to 16 MiB.
     expect(peakBytes(bridge.pid) - idleBytes).toBeLessThan(mostBytes)
   }, 300_000)
 })
 
-/** Counts the records of a list as its bytes pass; nothing of it is kept but the ids. */
+/** Counts the records of a list as its bytes pass; keeps only the ids. */
 async function scan(url: string, headers: Record<string, string>, pause = async () => {}) {
   const response = await fetch(url, { headers })
   const ids = new Set<string>()

@@ -12,7 +12,7 @@ describe('service.metrics_listen', () => {
       await fetch(`${bridge.url}/v1/__lbheartbeat__`, { headers: { Connection: 'close' } })
     }
 
-    // A process that is late is left out.
+    // A slow process is left out.
     const counted = 'sync_bridge_requests_total{route="lbheartbeat",method="GET",status="200"} 12'
     await eventually('all processes tell what they have counted', async () => {
       const text = await (await fetch(`http://${address}/__metrics__`)).text()

@@ -1,8 +1,8 @@
 import { dlopen } from 'bun:ffi'
 
-/** The receiving end of what sd_notify(3) describes, in the abstract namespace or at a path. */
+/** The receiving end of sd_notify(3), in the abstract namespace or at a path. */
 interface NotifySocket {
-  /** What came, in order. */
+  /** The messages received, in order. */
   messages: string[]
   close(): void
 }

@@ -7,7 +7,7 @@ import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, iniText, makeFolder, start } from '../support/executable.ts'
 
-/** Their log lines are more than a pipe and the queue before it hold. */
+/** Their log lines exceed a pipe and the queue in front of it. */
 const manyRequests = 5_000
 const connections = 40
 
@@ -22,7 +22,7 @@ afterAll(() => sandbox.stop())
 afterAll(endAll)
 
 describe('serve whose standard output', () => {
-  // What can't be written is dropped at once; only a pipe that nobody reads has to be filled.
+  // What can't be written is dropped at once; only a pipe that is not read must be filled.
   it.each([
     ['is never read', manyRequests],
     ['was closed by its reader', 500],
@@ -81,7 +81,7 @@ function open(kind: string, folder: string): { stdout: number; close(): void } {
   }
   const pipe = join(folder, 'pipe')
   Bun.spawnSync(['mkfifo', pipe])
-  // Opened for both, because opening a pipe for one alone waits for the other.
+  // Opened for both directions, because opening a pipe for one waits for the other.
   const reader = openSync(pipe, 'r+')
   const stdout = openSync(pipe, 'w')
   process.once('exit', () => kind === 'is never read' && closeSync(reader))
@@ -95,7 +95,7 @@ function open(kind: string, folder: string): { stdout: number; close(): void } {
 }
 
 describe('serve whose output is the journal of systemd', () => {
-  /** Its output on both streams, which are the same file, until it has ended. */
+  /** Its output on both streams, which are the same file, until it has exited. */
   async function outputOf(stream: (file: string) => string): Promise<string[]> {
     const cwd = makeFolder({
       'bridge.ini': iniText({

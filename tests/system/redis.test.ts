@@ -7,7 +7,7 @@ import { freePort } from '../support/free-port.ts'
 import { createRedisServer } from '../support/redis-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
 
-/** Some of each client. */
+/** Some requests of each client. */
 const requestsBetweenChanges = 300
 
 describe('serve with Redis as its cache', () => {
@@ -37,7 +37,7 @@ describe('serve with Redis as its cache', () => {
 
     expect(failures).toEqual([])
     expect(ofNewcomers).toEqual(Array(5 * changes.length).fill(200))
-    // One exchange for each who came, however many requests and however often the cache was lost.
+    // One exchange for each new user, however many requests and however often the cache was lost.
     expect(nodes.exchanges()).toBeLessThanOrEqual(20 + ofNewcomers.length)
 
     await eventually('new credentials are shared', async () => {

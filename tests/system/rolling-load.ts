@@ -3,11 +3,11 @@ import { KeepAlive } from '../support/keep-alive.ts'
 export interface LoadPlan {
   url: string
   bucket: string
-  /** Headers that name the user. */
+  /** Headers that authenticate the user. */
   identity: Record<string, string>
-  /** One for each client, which alone writes into it. */
+  /** One for each client, which is its only writer. */
   collections: string[]
-  /** A collection that has at least five records, and that nobody changes. */
+  /** A collection with at least five records that never change. */
   known: string
   requests: number
 }
@@ -15,14 +15,14 @@ export interface LoadPlan {
 export interface LoadReport {
   requests: number
   freshConnections: number
-  /** What happened instead of a right answer, and how often. */
+  /** What happened instead of a correct response, and how often. */
   failures: Record<string, number>
-  /** Records that were said to be written, and are not there with what was written. */
+  /** Records whose write was acknowledged, and which are missing or have other contents. */
   missing: string[]
   written: number
 }
 
-/** As much of the bodies as is looked at: of records, lists and batches. */
+/** The parts of the bodies that are checked: of records, lists and batches. */
 interface Body {
   data: { payload?: string; length?: number }
   responses: { status: number }[]
@@ -32,13 +32,13 @@ interface Step {
   method: string
   path: string
   body?: unknown
-  /** What is wrong with the body of a 200; null: nothing. */
+  /** The error in the body of a 200; null if none. */
   check(body: Body): string | null
 }
 
 /**
- * Asks a bridge all the time: half of the clients keep their connections for as long as the server allows it, the others make a
- * new one for each request. `done` resolves when so many requests are done.
+ * Sends requests continuously: half of the clients keep their connections as long as the server allows, the others open a new one for each
+ * request. `done` resolves after that many requests.
  */
 export function startLoad(plan: LoadPlan): {
   done(count: number): Promise<void>
@@ -64,7 +64,7 @@ export function startLoad(plan: LoadPlan): {
       if (failure !== null) {
         const what = `${step.method} on a ${keeps ? 'kept' : 'fresh'} connection: ${failure}`
         failures[what] = (failures[what] ?? 0) + 1
-        // As a client would, before it tries again.
+        // Like a client before a retry.
         await Bun.sleep(20)
       }
       done += 1
@@ -85,7 +85,7 @@ export function startLoad(plan: LoadPlan): {
   }
 }
 
-/** What went wrong, or null. Nothing is sent a second time, whatever happens to the connection. */
+/** The error, or null. Never retries, whatever happens to the connection. */
 async function carryOut(plan: LoadPlan, step: Step, connection: KeepAlive): Promise<string | null> {
   const { method, path, body, check } = step
   const text = body === undefined ? '' : JSON.stringify(body)
@@ -105,7 +105,7 @@ async function carryOut(plan: LoadPlan, step: Step, connection: KeepAlive): Prom
   }
 }
 
-/** Somebody who writes new records into a collection of their own and reads them again, and others. */
+/** A user who writes new records into their own collection and reads them again, and others. */
 class Client {
   readonly written = new Map<string, string>()
   #turn = 0
@@ -177,7 +177,7 @@ class Client {
     return `/buckets/${this.plan.bucket}/collections/${collection}/records`
   }
 
-  /** What was said to be written, and is not there with what was written. */
+  /** The acknowledged writes that are missing or have other contents. */
   async missing(): Promise<string[]> {
     const answer = await fetch(`${this.plan.url}/v1${this.#records()}`, { headers: this.plan.identity })
     const { data } = (await answer.json()) as { data: { id: string; payload: string }[] }

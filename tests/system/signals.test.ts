@@ -79,7 +79,7 @@ describe('SIGTERM', () => {
     const answered = new Set<string>()
     const loops = Array.from({ length: 20 }, async (_, loop) => {
       for (let turn = 0; ; turn += 1) {
-        // Its name travels on to the storage, so that we learn which requests were begun.
+        // Its name is passed on to the storage, which shows which requests were started.
         const name = `load-${loop}-${turn}`
         const status = await list(bridge.url, { Connection: 'close', 'User-Agent': name }).catch(() => null)
         if (status !== 200) return
@@ -157,7 +157,7 @@ function makeAuthority(folder: TemporaryFolder, name: string): Promise<Certifica
   return makeCertificates(folder.file(name))
 }
 
-/** The same server, by TLS. */
+/** The same server over TLS. */
 function serveTls(target: string, { certificatePath, keyPath }: Certificates) {
   return Bun.serve({
     hostname: '127.0.0.1',
@@ -200,7 +200,7 @@ function payloads(collection: string): string[] {
   return sandbox.records(user, collection).map(({ payload }) => payload)
 }
 
-/** Waits until so many further requests have reached the storage. */
+/** Waits until that many further requests have reached the storage. */
 async function arrived(
   known: number,
   meets: (request: FaultProxy['requests'][number]) => boolean,

@@ -3,12 +3,12 @@ import { join } from 'node:path'
 
 import type { TrialPlan, TrialReport } from './takeover-trial.ts'
 
-// A release is tried with more of both: TAKEOVERS=10 REQUESTS=100000.
+// Use more of both before a release: TAKEOVERS=10 REQUESTS=100000.
 const takeovers = Number(process.env.TAKEOVERS ?? 2)
 const requests = Number(process.env.REQUESTS ?? 1500)
 const timeoutMs = 120_000 + takeovers * 10_000 + requests * 20
 
-/** A network of its own, whose kernel settings anybody may choose. Some machines don't allow it. */
+/** A network namespace whose kernel settings can be changed. Some machines don't allow it. */
 const inOwnNetwork = (migrates: boolean) => [
   'unshare',
   ...(process.getuid?.() === 0 ? ['--net'] : ['--net', '--map-root-user']),

@@ -1,7 +1,6 @@
 /**
- * A program of its own: a bridge that is asked all the time, while one process after the other takes over. Its one argument
- * is a `TrialPlan` as JSON; it prints a `TrialReport` as JSON. It runs where connections survive a takeover, which is a
- * network of its own in the test.
+ * A separate program: a bridge under continuous load, while one process after the other takes over. Its argument is a `TrialPlan` as JSON;
+ * it prints a `TrialReport` as JSON. Runs where connections survive a takeover: in its own network namespace in the test.
  */
 import { freePort } from '../support/free-port.ts'
 import { eventually } from '../support/eventually.ts'
@@ -17,7 +16,7 @@ export interface TrialPlan {
 
 export interface TrialReport extends LoadReport {
   takeovers: number
-  /** What the bridge warned of at its start. */
+  /** The warnings of the bridge at its start. */
   warnings: string[]
 }
 
@@ -25,7 +24,7 @@ const plan = JSON.parse(process.argv[2]!) as TrialPlan
 const report = await run()
 endAll()
 await Bun.write(Bun.stdout, `${JSON.stringify(report)}\n`)
-// Timers of what was waited for would keep it alive.
+// Timers of settled waits would keep it alive.
 process.exit(0)
 
 async function run(): Promise<TrialReport> {
@@ -37,7 +36,7 @@ async function run(): Promise<TrialReport> {
     port: String(port),
     workers: String(plan.workers),
     reuse_port: 'true',
-    // However busy the machine is, and however many clients of one user there are.
+    // However busy the machine is, and however many clients one user has.
     max_concurrent_requests_per_user: '0',
     ...Object.fromEntries(collections.map((name) => [`record_${name}_put_enabled`, 'true'])),
   })

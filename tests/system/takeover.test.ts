@@ -18,11 +18,11 @@ import {
 interface Service extends Pick<Running, 'events'> {
   folder: string
   url: string
-  /** Who began it. All its successors print into the same lines. */
+  /** The first process. All its successors print to the same lines. */
   first: Running
   /** Waits for the next event of that name. */
   next(name: string): Promise<Record<string, unknown>>
-  /** Ends whoever is the service now, and waits for its end. */
+  /** Stops the current process of the service, and waits for its end. */
   stop(): Promise<void>
 }
 
@@ -70,7 +70,7 @@ function writeSettings(folder: string, settings: Record<string, string>): void {
   writeFileSync(join(folder, 'bridge.ini'), text, { mode: 0o600 })
 }
 
-/** Puts a file into the place of the executable, as a package manager does. */
+/** Replaces the executable, like a package manager. */
 function installExecutable(folder: string, contents?: string): void {
   const fresh = join(folder, 'sync-bridge.new')
   if (contents === undefined) copyFileSync(executablePath, fresh)
@@ -102,7 +102,7 @@ describe('SIGUSR2', () => {
   )
 
   it('is a reload of the new process, when the old one is asked again', async () => {
-    // The old one goes on, however long the test takes to ask it again; the new one does not.
+    // The old process keeps serving, however long the test takes to send another request; the new one does not.
     const service = await startService({ shutdown_delay_seconds: '300' })
     writeSettings(service.folder, {})
     service.first.signal('SIGUSR2')
@@ -167,7 +167,7 @@ describe('SIGTERM while a successor starts', () => {
 
     service.first.signal('SIGTERM')
 
-    // Its output ends only when nobody is left who could write to it.
+    // Its output ends only when no process is left that could write to it.
     expect(await service.first.exited).toBe(0)
     services.pop()
   })
@@ -218,7 +218,7 @@ describe('SIGHUP under a service manager', () => {
   }
 
   it('lets a new process take over when the executable is another one, and names it', async () => {
-    // The old one goes on, however long the test takes to look at it; the new one does not.
+    // The old process keeps serving, however long the test takes to check; the new one does not.
     using managed = await startManaged({ shutdown_delay_seconds: '300', backoff: '5' })
     const { service, manager } = managed
     writeSettings(service.folder, {})
@@ -232,7 +232,7 @@ describe('SIGHUP under a service manager', () => {
     await eventually('the new one alone answers', async () => (await backoffOf(service.url)) === null)
     await eventually('the manager knows', () => manager.messages.length >= 3)
 
-    // The service manager takes only its own children for processes of the service.
+    // The service manager only accepts its own children as processes of the service.
     expect(ownChildren).toEqual([])
     const messages = ['READY=1', 'RELOADING=1', `MAINPID=${pid}\nREADY=1\nWATCHDOG=1`]
     expect(manager.messages.slice(0, 3)).toEqual(messages)

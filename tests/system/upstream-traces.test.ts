@@ -28,7 +28,7 @@ afterAll(async () => {
   await sandbox.stop()
 })
 
-/** Somebody new, and how they ask. */
+/** A new user and their credentials. */
 function newcomer() {
   const user = sandbox.addUser(crypto.randomUUID())
   const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }

@@ -45,7 +45,7 @@ describe('several workers', () => {
 
     expect(workersOf(executable).length).toBe(3)
     expect(executable.events('listening').length).toBe(1)
-    // One that is late is left out.
+    // A slow worker is left out.
     await eventually('all tell what they have counted', async () => {
       const metrics = await metricsOf(executable.url)
       return metrics[answered] === 30 && metrics.sync_bridge_processes === 3
@@ -103,7 +103,7 @@ describe('several workers', () => {
     const workers = workersOf(executable)
 
     executable.signal('SIGSTOP')
-    // Longer than its workers may be silent.
+    // Longer than a worker may be unresponsive.
     await Bun.sleep(6000)
     executable.signal('SIGCONT')
     const known = manager.messages.length
@@ -120,7 +120,7 @@ describe('several workers', () => {
 
     process.kill(silent!, 'SIGSTOP')
 
-    // The system deals the silent one its share of the connections, so several are tried at once.
+    // The system also assigns connections to the unresponsive worker, so several are tried at once.
     const answers = Array.from({ length: 20 }, () => metricsOf(executable.url))
     expect((await Promise.any(answers)).sync_bridge_processes).toBe(1)
     process.kill(silent!, 'SIGCONT')

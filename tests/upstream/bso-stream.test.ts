@@ -12,7 +12,7 @@ function rewrite(bytes: Uint8Array, chunkSize: number, rewriter = new BsoRewrite
   return Buffer.concat(pieces).toString()
 }
 
-/** Parses and prints, record by record. */
+/** Parses and serializes each record. */
 function reference(lines: string[]): unknown[] {
   return lines.map((line) => {
     const { modified, ...rest } = JSON.parse(line)
@@ -118,7 +118,7 @@ describe('BsoRewriter', () => {
         const texts = payloads.map(
           (text, index) => `{"id":"i${index}","modified":1763700000.12,"payload":${JSON.stringify(text)}}`,
         )
-        // What lies around a piece in the same memory is not part of it.
+        // Data around a chunk in the same memory is not part of it.
         const around = 'xx"xx\n}'
         const memory = Buffer.from(
           `${around.slice(0, offset)}${texts.map((line) => `${line}\n`).join('')}${around}`,

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { ServiceError, UpstreamError, type UpstreamFailure } from '../../src/domain/errors.ts'
 import { Breakers, type BreakerEvent, type GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
 
-/** Breakers whose time passes when it is told to. */
+/** Breakers with a controlled clock. */
 function start() {
   let nowMs = 1000
   const events: BreakerEvent[] = []

@@ -1,4 +1,4 @@
-/** The part of the package that the tests use; it ships no types. */
+/** The part of the package that the tests use; it has no types. */
 declare module 'hawk' {
   interface HawkRequestLine {
     method: string

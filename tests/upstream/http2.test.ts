@@ -22,7 +22,7 @@ import type { UpstreamError } from '../../src/domain/errors.ts'
 
 const [folder, otherFolder] = [temporaryFolder(), temporaryFolder()]
 const certificates = await makeCertificates(folder.path)
-/** Those of an authority that is not trusted unless a test says so. */
+/** From an untrusted authority by default. */
 const others = await makeCertificates(otherFolder.path)
 const origin = Bun.serve({ hostname: '127.0.0.1', port: 0, development: false, fetch: answer })
 let storage: FaultProxy
@@ -51,7 +51,7 @@ function answer(request: Request): Response {
 
 type Starter = (options: FrontOptions) => Promise<Front>
 
-/** A storage behind TLS, and our way to it. */
+/** A storage behind TLS, and our connection to it. */
 async function start(
   starter: Starter = startNginx,
   options: Partial<FrontOptions> = {},
@@ -107,7 +107,7 @@ async function startBridge(starter: Starter, options: Partial<FrontOptions> = {}
 const times = <Result>(count: number, action: (turn: number) => Result): Result[] =>
   Array.from({ length: count }, (_, turn) => action(turn))
 
-/** How often each of these came. */
+/** How often each of these occurred. */
 function tally(outcomes: string[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const outcome of outcomes) counts[outcome] = (counts[outcome] ?? 0) + 1
@@ -203,7 +203,7 @@ describe('HTTP/1.1', () => {
     await front.reload({ http2: true })
     outcomes.push(await outcomeOf())
     clock.aheadMs = 600_000
-    // A handshake that breaks could be a connection that broke later, so a write does not try.
+    // A broken handshake could be a connection that broke later, so a write does not try.
     outcomes.push(await outcomeOf(write), await outcomeOf(), await outcomeOf(write))
 
     expect(tally(outcomes)).toEqual({ 200: 7 })
@@ -283,20 +283,20 @@ describe('connections that end with GOAWAY', () => {
 
     expect(tally(reads)).toEqual({ 200: 200 })
     expect(writes[200]! + writes['connection-lost']!).toBe(200)
-    // What was refused was not carried out.
+    // A refused request was not applied.
     expect(storage.requests.length - before).toBe(writes[200]!)
   })
 
   it('survive a reload of nginx with another certificate', async () => {
     const both = certificates.caPem + others.caPem
     const { front, outcomeOf, upstream } = await start(startNginx, {}, both)
-    // A connection that a worker accepts when it has been told to go is never told so, and used for as long as there are requests.
+    // A connection that a worker accepts during its shutdown never gets GOAWAY, and is used as long as there are requests.
     const outcomes = [await outcomeOf()]
     const reloading = new AbortController()
     const asking = times(20, async () => {
       while (!reloading.signal.aborted) {
         outcomes.push(await outcomeOf())
-        // A refusal takes no time, and nothing else would ever get its turn.
+        // A refusal takes no time, so other tasks would never run.
         await Bun.sleep(1)
       }
     })
@@ -340,7 +340,7 @@ describe('a connection that dies', () => {
     expect([isRefusedAfterOne, isRefused()]).toEqual([false, true])
   })
 
-  // Before: nothing arrives. In: a part of the request does. After: all of it, and the answer is lost.
+  // Before: nothing arrives. In: a part of the request arrives. After: all of it, and the response is lost.
   const matrix = (['HTTP/2', 'HTTP/1.1'] as const).flatMap((protocol) =>
     (['GET', 'POST', 'DELETE'] as const).flatMap((method) =>
       (['before', 'in', 'after'] as const).map((moment) => [protocol, method, moment] as const),
@@ -362,7 +362,7 @@ describe('a connection that dies', () => {
 
       const outcome = await outcomeOf({ method, body: method === 'POST' ? 'x'.repeat(50_000) : undefined })
 
-      // The runtime by itself repeats a GET on a connection of HTTP/1.1 that was used before.
+      // The runtime itself repeats a GET on a reused HTTP/1.1 connection.
       const most = method !== 'GET' ? 1 : protocol === 'HTTP/2' ? 2 : 3
       const arrived = storage.requests.length - 1
       expect([outcome, arrived + wire.cuts]).toEqual(['connection-lost', most])
@@ -421,7 +421,7 @@ describe('connections of HTTP/1.1', () => {
   )
 })
 
-/** A server that answers each request over HTTP/2 with a long list, and ends every other handshake. */
+/** A server that returns a long list for each request over HTTP/2, and ends every other handshake. */
 async function startHttp2Only() {
   const key = readFileSync(certificates.keyPath)
   const cert = readFileSync(certificates.certificatePath)
@@ -480,7 +480,7 @@ describe('a stream that is reset', () => {
     expect(storage.requests.map(({ method }) => method)).toEqual(['GET', 'GET', 'POST'])
   })
 
-  // HAProxy resets so what was carried out already, when the storage behind it dies.
+  // HAProxy resets applied requests like this, when the storage behind it dies.
   it('with REFUSED_STREAM sends no POST twice', async () => {
     const { outcomeOf } = await start(startHaproxy)
     await outcomeOf()
@@ -537,7 +537,7 @@ describe('a stream that is reset', () => {
   )
 })
 
-/** Requests that have arrived, after one that is over, and are answered by nobody; what comes later is. */
+/** Sends requests after a completed one, which arrive and are never answered; later ones are. */
 async function hangOn<Outcome>(
   wire: Wire,
   count: number,

@@ -19,7 +19,7 @@ import { RecentMap } from '../../src/domain/bounded.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
 import type { StorageCaller, StorageClient } from '../../src/upstream/call.ts'
 
-/** A rig, what another device has written by it, and a client; `cleanUp` ends it. */
+/** A rig, what another device has written with it, and a client; `cleanUp` ends it. */
 export async function openRig(options?: SandboxOptions) {
   const rig = await startRig(options)
   onCleanUp(() => rig.stop())
@@ -36,7 +36,7 @@ export const since = (kind: 'unmodified-since' | 'differs', at: number): Precond
   timestamp: timestamp(at),
 })
 
-/** A sandbox, a fault proxy in front of its storage, and our client of it; one clock, moved by pauses alone. */
+/** A sandbox, a fault proxy in front of its storage, and our client; one clock, which only pauses advance. */
 async function startRig(options: SandboxOptions = {}) {
   const clock = { nowMs: 1_700_000_000_000 }
   const sandbox = await startSandbox({ clock: () => clock.nowMs, ...options })
@@ -100,7 +100,7 @@ async function startRig(options: SandboxOptions = {}) {
         ...overrides,
       })
     },
-    /** Other devices' writes move the sandbox's clock on; ours may follow at once. */
+    /** Writes of other devices advance the sandbox's clock, so ours may follow at once. */
     later(ms = 20) {
       clock.nowMs = Math.max(clock.nowMs, sandbox.nowMs()) + ms
     },
@@ -121,7 +121,7 @@ async function startRig(options: SandboxOptions = {}) {
 
 const cleanUps: (() => unknown)[] = []
 
-/** Does something at the next `cleanUp`, which is to be called after each test. */
+/** Runs an action at the next `cleanUp`; call that after each test. */
 export function onCleanUp(...actions: (() => unknown)[]): void {
   cleanUps.push(...actions)
 }
@@ -130,7 +130,7 @@ export async function cleanUp(): Promise<void> {
   for (const action of cleanUps.splice(0).reverse()) await action()
 }
 
-/** A server behind a proxy that fails as planned, and ways to call it. */
+/** A server behind a proxy with planned faults, and ways to call it. */
 export async function startTarget(
   answer: (request: Request) => Response | Promise<Response> = () => new Response('ok'),
   options: Partial<UpstreamOptions> = {},
@@ -144,7 +144,7 @@ export async function startTarget(
   return { proxy, ...makeSend(proxy.url, options) }
 }
 
-/** A server that answers the first request of every connection with this text, and ends it. */
+/** A server that answers the first request of every connection with this text, and closes it. */
 export async function startRaw(answer: string): Promise<string> {
   const server = createServer((socket) => {
     socket.on('error', () => {})
@@ -180,7 +180,7 @@ export function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {
   return { send, text, exchanges, pauses, upstream }
 }
 
-/** The door to upstream, with limits that nobody meets and breakers of its own. */
+/** The entry point to upstream, with generous limits and separate breakers. */
 export function newUpstream({
   http2 = true,
   ...options
@@ -206,7 +206,7 @@ export interface ExposedRecord {
   sortindex?: number
 }
 
-/** The page of a list that must have one. */
+/** The page of a list; throws if there is none. */
 export function pageOf(listed: ListOutcome): RecordPage {
   if (listed.outcome !== 'page') throw new Error(`Expected a page, got ${listed.outcome}`)
   return listed.page
@@ -221,7 +221,7 @@ export async function idsOf(page: RecordPage): Promise<string[]> {
   return (await recordsOf(page)).map(({ id }) => id)
 }
 
-/** What a promise rejects with. */
+/** The error that a promise rejects with. */
 export async function failureOf(promise: Promise<unknown>): Promise<unknown> {
   try {
     await promise

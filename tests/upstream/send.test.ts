@@ -7,7 +7,7 @@ import { freePort } from '../support/free-port.ts'
 import { cleanUp, failureOf, makeSend, startRaw, startTarget } from './rig.ts'
 
 const start = startTarget
-/** So many permits for calls, and no more than that for one user. */
+/** That many permits for calls; by default, one user may take all of them. */
 const permitsFor = (calls: number, ofUser = calls) => ({
   ...createPermits(1024, () => false),
   calls: new PermitPool({
@@ -23,7 +23,7 @@ afterEach(async () => {
   await cleanUp()
 })
 
-/** Reads an answer to its end. */
+/** Reads a response to its end. */
 async function read(answering: Promise<UpstreamAnswer>): Promise<number> {
   const { bytes, stream } = await answering
   return stream ? (await readBounded(stream, 1_000_000))!.length : bytes.length
@@ -261,7 +261,7 @@ describe('createSend', () => {
     }
     proxy.plan(() => null)
 
-    // Its headers alone: the only place was free.
+    // Only its headers: the only permit was free.
     const { status, stream } = await send({ isStreamed: true })
     stream!.cancel()
     expect(status).toBe(200)

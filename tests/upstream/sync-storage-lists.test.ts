@@ -286,7 +286,7 @@ describe('a read that fails', () => {
       ['a count that does not fit', 'X-Weave-Records: 2\r\n', 'connection-lost'],
       ['a count that fits', 'X-Weave-Records: 1\r\n', null],
     ])('takes nothing for whole whose end nobody can see: %s', async (__, headers, expected) => {
-      // An orderly end and a reset look alike to the runtime's client.
+      // A regular end and a reset look alike to the runtime's client.
       const url = await startRaw(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
       const { open, tokenServer, identity } = await openRig()
       const credentials = await tokenServer.exchange(identity())
@@ -333,7 +333,7 @@ describe('a read that fails', () => {
   it('takes no bytes for ids that are no UTF-8', async () => {
     const { storage, proxy } = await openRig()
     const headers = { 'X-Last-Modified': '10.00' }
-    // What the storage was sent, one byte for each letter.
+    // What the storage sends, one byte per character.
     for (const line of ['"a\xff"\n', '"a"\n\xc3']) {
       proxy.plan(() => ({ kind: 'status', status: 200, headers, body: Buffer.from(line, 'latin1') }))
 

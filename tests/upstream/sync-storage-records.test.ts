@@ -129,7 +129,7 @@ describe('snapshot', () => {
     has(numbered(101))
     let changes = 0
     proxy.plan(({ query }) => {
-      // Between the two portions.
+      // Between the two parts.
       if (query.get('ids') === 'id100' && changes++ === 0)
         sandbox.write(user, 'tabs', [{ id: 'id0', payload: 'new' }])
       return null

@@ -8,7 +8,7 @@ import type { Fault } from '../support/fault-proxy.ts'
 
 afterEach(cleanUp)
 
-/** Our client, and a collection that another device has written to a while ago. */
+/** Our client, and a collection that another device has written to earlier. */
 async function start(options?: SandboxOptions) {
   const rig = await openRig(options)
   const before = rig.has([

@@ -7,26 +7,26 @@ import { eventually } from '../support/eventually.ts'
 import { listens, startProgram, type TemporaryFolder } from '../support/processes.ts'
 import type { Certificates } from '../support/certificates.ts'
 
-/** What a server of TLS in front of a storage is told. */
+/** The options of a TLS server in front of a storage. */
 export interface FrontOptions {
   folder: TemporaryFolder
   certificates: Certificates
-  /** The port of the storage. It gets the protocol of each request in `X-Protocol`. */
+  /** The port of the storage, which gets the protocol of each request in `X-Protocol`. */
   storagePort: number
   http2?: boolean
-  /** nginx: requests after which a connection ends, over HTTP/2 with GOAWAY. */
+  /** nginx: the number of requests after which a connection ends, over HTTP/2 with GOAWAY. */
   requestsOfConnection?: number
 }
 
-/** A server of TLS that runs. */
+/** A running TLS server. */
 export interface Front {
   port: number
-  /** Goes on with other options. nginx does as after `nginx -s reload`, with GOAWAY on its connections; HAProxy is restarted. */
+  /** Continues with other options. nginx behaves as after `nginx -s reload`, with GOAWAY on its connections; HAProxy restarts. */
   reload(changes: Partial<FrontOptions>): Promise<void>
   stop(): Promise<void>
 }
 
-// nginx warns somebody else of this line, and without it has its workers run as nobody.
+// As root, nginx warns about this line on stderr; without it, its workers run as nobody.
 const userDirective = process.getuid?.() === 0 ? 'user root;' : ''
 
 export async function startNginx(options: FrontOptions): Promise<Front> {
@@ -119,7 +119,7 @@ backend storage
 `
 }
 
-/** Ends a handshake that asks for HTTP/2 alone with an alert. Each request has a connection of its own. */
+/** Ends a handshake that only offers HTTP/2 with an alert. Each request has its own connection. */
 export async function startRefusing({ certificates, storagePort }: FrontOptions): Promise<Front> {
   const server = createTlsServer(
     {
@@ -144,10 +144,10 @@ export async function startRefusing({ certificates, storagePort }: FrontOptions)
 
 export type Wire = Awaited<ReturnType<typeof startWire>>
 
-/** The type of the records of TLS that carry requests; those before them are of other types, as long as it is TLS 1.2. */
+/** The type of the TLS records that carry requests; earlier ones have other types, up to TLS 1.2. */
 const applicationData = 23
 
-/** The way to a server, which can be cut. */
+/** The connection to a server, which can be cut. */
 export async function startWire(to: number) {
   const pairs = new Set<Pair>()
   let [connections, cuts] = [0, 0]
@@ -194,21 +194,21 @@ export async function startWire(to: number) {
     get connections() {
       return connections
     },
-    /** How many of them were cut by a plan. */
+    /** The number of them that were cut by a plan. */
     get cuts() {
       return cuts
     },
-    /** Ends all connections that there are. */
+    /** Ends all open connections. */
     die,
-    /** Sends something that is not TLS to the client, on all connections that there are. */
+    /** Sends something that is not TLS to the client, on all open connections. */
     garble() {
       for (const { client } of pairs) client.write('nonsense'.repeat(10))
     },
-    /** From now on nothing passes on the connections that there are, and they stay open. */
+    /** From now on, nothing passes on the open connections, and they stay open. */
     goSilent() {
       for (const pair of pairs) pair.isSilent = true
     },
-    /** Ends each connection once it has carried so many more bytes of requests; null: none. */
+    /** Ends each connection after that many more bytes of requests; null: none. */
     plan(bytes: number | null) {
       planned = bytes
       for (const pair of pairs) pair.leftBytes = bytes
@@ -220,7 +220,7 @@ export async function startWire(to: number) {
   }
 }
 
-/** Where requests begin in bytes that begin with a record of TLS; -1: nowhere. */
+/** Where requests begin in bytes that begin with a TLS record; -1: nowhere. */
 function startOfRequests(bytes: Buffer): number {
   for (let at = 0; at + 5 <= bytes.length; at += 5 + bytes.readUInt16BE(at + 3)) {
     if (bytes[at] === applicationData) return at
@@ -231,7 +231,7 @@ function startOfRequests(bytes: Buffer): number {
 interface Pair {
   client: Socket
   server: Socket
-  /** The connection ends after so many more bytes of requests; null: it does not. */
+  /** The connection ends after that many more bytes of requests; null: it does not. */
   leftBytes: number | null
   isSilent: boolean
 }
