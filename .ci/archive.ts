@@ -1,6 +1,6 @@
 import { run } from './run-command.ts'
 
-/** Makes an archive of a folder, bit for bit the same for the same contents. `epoch`: seconds since 1970 that all of it is dated. */
+/** Creates an archive of a folder, bit for bit the same for the same contents. `epoch`: the date of all files, in seconds since 1970. */
 export async function archive(folder: string, path: string, epoch: number): Promise<void> {
   const same = [
     '--sort=name',
@@ -10,6 +10,6 @@ export async function archive(folder: string, path: string, epoch: number): Prom
     '--numeric-owner',
     '--format=ustar',
   ]
-  // The mask of whoever builds this must not be seen in it.
+  // The archive must not depend on the builder's umask.
   await run(['tar', ...same, '--mode=u+rwX,go+rX,go-w', '-C', folder, '-cf', path, '.'])
 }

@@ -20,10 +20,10 @@ interface ContainerImage {
   commit: string
   description: string
   license: string
-  /** The built executable, for Linux with glibc on such a processor. */
+  /** The built executable, for Linux with glibc on this processor. */
   executable: string
   architecture: Architecture
-  /** Seconds since 1970 that everything in it is dated. */
+  /** The date of all files, in seconds since 1970. */
   epoch: number
   isCompressed: boolean
 }
@@ -31,12 +31,12 @@ interface ContainerImage {
 export type Architecture = 'amd64' | 'arm64'
 
 interface Platform {
-  /** Where this machine has the libraries, and where an image has them. */
+  /** Where this machine has the libraries, and where the image gets them. */
   from: string
   to: string
-  /** The program that loads them, by its path in an image. */
+  /** The dynamic loader, by its path in an image. */
   loader: string
-  /** The package of Debian that has all of it. */
+  /** The Debian package that contains all of it. */
   package: string
 }
 
@@ -55,12 +55,12 @@ const platforms: Record<Architecture, Platform> = {
   },
 }
 
-// The executable needs them; see ldd(1).
+// The libraries that the executable needs; see ldd(1).
 const libraries = ['libc.so.6', 'libpthread.so.0', 'libdl.so.2', 'libm.so.6']
 const certificates = 'etc/ssl/certs/ca-certificates.crt'
 const user = 65532
 
-/** What has to be on this machine to make such images: paths, or programs in PATH, with their packages of Debian. */
+/** What this machine needs to create such images: paths, or programs in PATH, with their Debian packages. */
 export function imageNeeds(architectures: Architecture[]): Record<string, string> {
   const loaders = architectures.map((name) => {
     const { from, loader, package: debianPackage } = platforms[name]
@@ -70,8 +70,8 @@ export function imageNeeds(architectures: Architecture[]): Record<string, string
 }
 
 /**
- * Makes an archive of an OCI image layout at this path, without any daemon: the executable, the libraries of this machine that
- * it needs and its certificates, and a user who is not root. Bit for bit the same for the same contents.
+ * Creates an archive of an OCI image layout at this path, without a daemon: the executable, the libraries that it needs and the
+ * certificates of this machine, and an unprivileged user. Bit for bit the same for the same contents.
  */
 export async function makeContainerImage(path: string, image: ContainerImage): Promise<void> {
   const work = mkdtempSync(join(tmpdir(), 'sync-bridge-image-'))
@@ -143,7 +143,7 @@ class Layout {
     const type = 'application/vnd.oci.image.layer.v1.tar'
     return {
       contents: digestOf(bytes),
-      // Neither a name nor a time is in it.
+      // Contains neither a name nor a time.
       descriptor: isCompressed
         ? this.#add(`${type}+gzip`, gzipSync(bytes, { level: 9 }))
         : this.#add(type, bytes),
@@ -167,13 +167,13 @@ class Layout {
         User: `${user}:${user}`,
         Entrypoint: ['/usr/bin/sync-bridge'],
         Cmd: ['serve'],
-        // Other containers are the only ones that reach it, unless its port is published.
+        // Only other containers can reach it, unless its port is published.
         Env: ['PATH=/usr/bin', 'SERVICE_HOST=0.0.0.0', 'SERVICE_PORT=8000', ...environmentLines],
         ExposedPorts: { '8000/tcp': {} },
         WorkingDir: '/',
         StopSignal: 'SIGTERM',
         Labels: labels,
-        // An extension that Docker knows.
+        // An extension of Docker.
         Healthcheck: {
           Test: ['CMD', '/usr/bin/sync-bridge', 'healthcheck', '--url', 'http://127.0.0.1:8000'],
           Interval: 10e9,
@@ -193,7 +193,7 @@ class Layout {
       layers: layers.map(({ descriptor }) => descriptor),
       annotations: labels,
     })
-    // The second is how engines call the image once they have loaded it.
+    // The second is the name that engines give the image once loaded.
     const name = {
       'org.opencontainers.image.ref.name': image.version,
       'io.containerd.image.name': `localhost/sync-bridge:${image.version}`,

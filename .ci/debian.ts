@@ -15,21 +15,21 @@ interface DebianPackage {
   executable: string
   unit: string
   exampleSettings: string
-  /** The licences of everything that is in the executable. */
+  /** The licences of everything in the executable. */
   licenses: string
   /** Files below usr/share/doc/sync-bridge, by name. */
   documents: Record<string, Uint8Array>
   changelog: string
-  /** By their file names. */
+  /** By file name. */
   manualPages: Record<string, string>
-  /** For shells, by the places where they look. */
+  /** Completions, by the paths where shells look. */
   completions: Record<string, string>
-  /** Seconds since 1970 that all files in it are dated. */
+  /** The date of all files in it, in seconds since 1970. */
   epoch: number
   compression: 'xz' | 'gzip' | 'none'
 }
 
-/** Makes a Debian package of it at this path, bit for bit the same for the same contents. */
+/** Creates a Debian package at this path, bit for bit the same for the same contents. */
 export async function makeDebianPackage(path: string, contents: DebianPackage): Promise<void> {
   const tree = `${path}.tree`
   rmSync(tree, { recursive: true, force: true })
@@ -50,7 +50,7 @@ export async function makeDebianPackage(path: string, contents: DebianPackage): 
   for (const [name, text] of Object.entries(contents.manualPages))
     write(`usr/share/man/man1/${name}.gz`, compressed(text))
   write('usr/share/lintian/overrides/sync-bridge', lintianOverrides)
-  // Not among the documents, which some systems leave out.
+  // Not in the documentation folder, which some systems omit.
   write('usr/share/sync-bridge/sync-bridge.ini', contents.exampleSettings)
   write(`${documents}/copyright`, copyright)
   write(`${documents}/LICENSES.txt`, contents.licenses)
@@ -59,11 +59,11 @@ export async function makeDebianPackage(path: string, contents: DebianPackage): 
   mkdirSync(join(tree, 'usr/bin'), { recursive: true })
   copyFileSync(contents.executable, join(tree, 'usr/bin/sync-bridge'))
   chmodSync(join(tree, 'usr/bin/sync-bridge'), 0o755)
-  // By these dpkg --verify tells what was changed since.
+  // `dpkg --verify` uses these to find modified files.
   const files = [...new Glob('{usr,lib}/**/*').scanSync(tree)].toSorted()
   const sums = files.map((name) => `${md5(join(tree, name))}  ${name}\n`)
   write('DEBIAN/md5sums', sums.join(''))
-  // The mask of whoever builds this must not be seen in it.
+  // The package must not depend on the builder's umask.
   await run(['find', tree, '-type', 'd', '-exec', 'chmod', '755', '{}', '+'])
   await run(['dpkg-deb', '--root-owner-group', `-Z${contents.compression}`, '--build', tree, path], {
     environment: { SOURCE_DATE_EPOCH: String(contents.epoch) },
@@ -104,8 +104,7 @@ Comment:
  licences: LICENSES.txt in this folder has their names and texts.
 `
 
-// The executable is the runtime with the program behind it, which stripping would cut off.
-// There is no address where mail for all who maintain it is read.
+// The executable is the runtime with the program appended, which stripping would remove. There is no mail address of all maintainers.
 const lintianOverrides = `sync-bridge: bogus-mail-host Maintainer sync-bridge@localhost.localdomain
 sync-bridge: bogus-mail-host-in-debian-changelog *
 sync-bridge: unstripped-binary-or-object [usr/bin/sync-bridge]
@@ -116,7 +115,7 @@ sync-bridge: maintainer-script-calls-systemctl *
 sync-bridge: copyright-without-copyright-notice
 `
 
-// A package that is installed into a folder leaves users, files and services of this machine alone.
+// A package that is installed into a folder must not change users, files and services of this machine.
 const scripts = {
   postinst: `#!/bin/sh
 set -e

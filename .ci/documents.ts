@@ -2,10 +2,10 @@ import { Glob } from 'bun'
 import { readFileSync } from 'node:fs'
 import { dirname, join, posix } from 'node:path'
 
-/** Pages about the code, which a package does not hold. */
+/** Pages about the code, which packages don't contain. */
 const forDevelopers = ['docs/architecture.md', 'docs/decisions.md', 'docs/sources.md']
 
-/** The guides and examples that come with an installed bridge, by their paths below its folder of documents. */
+/** The guides and examples that are installed with a bridge, by path in the documentation folder. */
 export function documents(project: string): Record<string, Uint8Array> {
   const sources = new Map<string, string>()
   for (const name of ['README.md', 'CHANGELOG.md', 'SECURITY.md']) sources.set(name, name)
@@ -20,7 +20,7 @@ export function documents(project: string): Record<string, Uint8Array> {
   return Object.fromEntries(contents)
 }
 
-/** The page with links that lead to where the other files lie; of links to what is not there, their text stays. */
+/** The page with links to the installed paths; a link to a missing file becomes its text. */
 function relink(text: string, path: string, sources: Map<string, string>): string {
   return text.replaceAll(/(!?)\[([^\]]*)\]\(([^)#:]+)(#[^)]*)?\)/g, (_, mark, label, target, anchor = '') => {
     const found = sources.get(posix.join(dirname(path), target))

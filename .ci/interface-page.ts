@@ -1,5 +1,5 @@
-// `make promises` writes two pages from the code: every name that 1.x keeps, and among them the log events and metrics. A name that a
-// page has and the code no longer has stops it, because that would break alerts, scripts or settings.
+// `make promises` writes two pages from the code: every name that 1.x keeps, and among them the log events and metrics. It fails if the
+// code lacks a name that a page has, because that would break alerts, scripts or settings.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
@@ -14,15 +14,15 @@ import { createObservers } from '../src/service/observers.ts'
 import { addProcessMetrics } from '../src/service/process-metrics.ts'
 import { collectionSettings, removedSettings, settingsSchema } from '../src/settings/schema.ts'
 
-/** A name with its meaning, which may be empty, and in a table what is between them. */
+/** A name with its meaning, which may be empty, and the table cells between them. */
 type Entry = [name: string, meaning: string, ...between: string[]]
 
 export interface Section {
   title: string
-  /** What one of its names is called in a sentence. */
+  /** A word for one of its names in a sentence. */
   kind: string
   note?: string
-  /** The heads of its table; without it, the section is a list. */
+  /** The column titles of its table; without them, the section is a list. */
   table?: string[]
   entries: Entry[]
 }
@@ -52,7 +52,7 @@ ones. [Run a bridge](run.md#monitor) shows how to read the log, and what to do a
 Made from the code by \`make promises\`.
 `
 
-/** All that is promised, as the code has it. */
+/** All promised names, according to the code. */
 export function interfacePages(): Page[] {
   const path = (name: string) => join(import.meta.dir, '../docs', name)
   return [
@@ -143,7 +143,7 @@ function tableOf(heads: string[], entries: Entry[]): string[] {
   return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`)
 }
 
-/** A sentence for each name that the text of a page has and its sections don't: what happened, and what to do. */
+/** A sentence for each name that is in the text of a page but not in its sections: what happened, and what to do. */
 export function brokenPromises(text: string, { path, sections }: Pick<Page, 'path' | 'sections'>): string[] {
   return sections.flatMap(({ title, kind, entries }) => {
     const names = new Set(entries.map(([name]) => name))
@@ -177,7 +177,7 @@ function commandEntries(): Entry[] {
   return [...own, ['help', 'show the commands, or the options of one'], ['version', 'show the version']]
 }
 
-// The help has them in one line: "Exit codes: 0 success, 1 failure, …".
+// The help lists them in one line: "Exit codes: 0 success, 1 failure, …".
 function exitCodes(): Entry[] {
   const [, codes] = /^Exit codes: (.*?)\.?$/m.exec(generalHelp)!
   return Array.from(codes!.matchAll(/(\d) (.*?)(?:, (?=\d)|$)/g), ([, code, meaning]) => [code!, meaning!])
@@ -251,7 +251,7 @@ const variables: Record<string, string> = {
   BACKUP_SYNC_KEY: 'for `restore`: the sync key of a backup from before a password reset',
 }
 
-// The help has them in its texts.
+// The help mentions them in its texts.
 function environmentEntries(): Entry[] {
   const helps = descriptions.map(([, { details = '', options }]) => details + JSON.stringify(options)).join()
   return [...new Set(helps.match(/\b(?!SERVICE_)[A-Z]+(?:_[A-Z]+)+\b/g))].map((name) => {

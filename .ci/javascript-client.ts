@@ -19,8 +19,8 @@ const entry = join(project, 'src/client/index.ts')
 const name = 'sync-bridge-client'
 
 /**
- * Makes `client/` in the folder, with ES modules, their types and one file for pages that have no bundler, and a tarball of it for npm.
- * The same sources make the same bytes. Returns the tarball's path.
+ * Creates `client/` in the folder, with ES modules, their types and one file for pages without a bundler, and a tarball of it for npm. The
+ * same sources result in the same bytes. Returns the tarball's path.
  */
 export async function makeClientPackage(folder: string): Promise<string> {
   const { version, license } = JSON.parse(readFileSync(join(project, 'package.json'), 'utf8'))
@@ -67,7 +67,7 @@ function compile(outDir: string): void {
     declaration: true,
   })
   const { diagnostics } = program.emit(undefined, (path, text) => {
-    // In declarations the compiler leaves the names of sources.
+    // The compiler leaves the source names in declarations.
     const own = path.endsWith('.d.ts') ? text.replaceAll(/(from '\.\/[\w-]+)\.ts'/g, "$1.js'") : text
     ts.sys.writeFile(path, own)
   })

@@ -3,7 +3,7 @@ import type { Product } from './sbom.ts'
 
 const rule = '-'.repeat(80)
 
-/** The licences of everything that a release contains, for people. Texts that several packages share stand once. */
+/** The licences of everything that a release contains, for people. A text that several packages share appears once. */
 export function licenseList(product: Product, packages: ShippedPackage[]): string {
   const byText = Map.groupBy(packages, (one) => licenseTexts(one).join('\n\n'))
   const chapters = [...byText].map(([text, those]) => {

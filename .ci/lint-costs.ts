@@ -1,13 +1,13 @@
 /**
- * Refuses code whose time grows faster than its input: regular expressions that backtrack or begin anew super-linearly, and
- * searches in a list for each element of another. Run: bun .ci/lint-costs.ts FOLDER …
+ * Rejects code whose time grows faster than its input: regular expressions that backtrack or restart super-linearly, and nested searches in
+ * lists. Run: bun .ci/lint-costs.ts FOLDER …
  */
 import { Glob } from 'bun'
 import { parse } from 'acorn'
 import { isDisjointWith, JS, NFA } from 'refa'
 import { analyse } from 'scslre'
 
-/** Something that costs too much, and where. */
+/** A super-linear construct, and its place. */
 interface Finding {
   line: number
   message: string
@@ -18,7 +18,7 @@ interface Node {
   [member: string]: unknown
 }
 
-/** What of a TypeScript source is too expensive. */
+/** The super-linear constructs in a TypeScript source. */
 export function findings(source: string): Finding[] {
   const found: Finding[] = []
   // A macro would run here, but from another folder than its own.
@@ -27,7 +27,7 @@ export function findings(source: string): Finding[] {
     ecmaVersion: 'latest',
     sourceType: 'module',
   }) as unknown as Node
-  // What was transpiled has other lines: a finding is where its text is first seen in the source.
+  // Transpiled code has other lines, so a finding gets the line where its text first occurs in the source.
   const report = (text: string, message: string) => {
     const at = source.indexOf(text)
     found.push({ line: source.slice(0, Math.max(0, at)).split('\n').length, message })
@@ -63,7 +63,7 @@ function regexOf({ pattern, flags }: { pattern: string; flags: string }) {
   return { source: pattern, flags }
 }
 
-/** The text of a literal; null for what is only known when the program runs. */
+/** The text of a literal; null if it is only known at run time. */
 function textOf(node: Node): string | null {
   if (node.type === 'Literal' && typeof node.value === 'string') return node.value
   if (node.type !== 'TemplateLiteral') return null
@@ -83,7 +83,7 @@ function reasonAgainst(source: string, flags: string): string | null {
   }
 }
 
-/** Whether a loop without end can go through a text by two of its alternatives, which the analysis does not look at. */
+/** Whether an endless loop can match a text by two of its alternatives, which the analysis does not check. */
 function isAmbiguous(source: string, flags: string): boolean {
   const parser = JS.Parser.fromLiteral({ source, flags })
   const toNfa = (element: JS.ParsableElement) => {
@@ -130,19 +130,19 @@ const loopTypes = new Set([
   'DoWhileStatement',
 ])
 
-/** A loop, or a callback that is called for each element, and what is declared within. */
+/** A loop, or a callback that is called for each element, and the names declared inside. */
 interface Loop {
   names: Set<string>
 }
 
-/** `list.includes` where that is looked for in each turn of a loop in a list of outside, or null. */
+/** `list.includes` inside a loop, for a list from outside and a value from inside, or null. */
 function searchedList(node: Node, loops: Loop[]): string | null {
   if (node.type !== 'CallExpression' || loops.length === 0) return null
   const callee = node.callee as Node
   const method = callee.type === 'MemberExpression' ? nameOf(callee.property) : null
   if (method !== 'includes' && method !== 'indexOf') return null
   const [wanted, from] = node.arguments as Node[]
-  // A constant is looked for in a text or a short list; from a position on, a text is gone through once.
+  // Searching for a constant in a text or a short list is cheap; searches from a position pass through a text once.
   if (!wanted || from || textOf(wanted) !== null || wanted.type === 'Literal') return null
   const list = pathOf(callee.object as Node)
   if (list === null || /^[A-Z]/.test(list)) return null
@@ -185,7 +185,7 @@ function walk(
   }
 }
 
-/** All names that are declared in a piece of code, its parameters included. */
+/** All names that are declared in a piece of code, including its parameters. */
 function namesIn(node: Node, names = new Set<string>()): Set<string> {
   for (const parameter of (node.params as Node[] | undefined) ?? []) identifiersIn(parameter, names)
   if (node.type === 'VariableDeclarator') identifiersIn(node.id as Node, names)

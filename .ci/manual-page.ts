@@ -63,7 +63,7 @@ ${list.length === 0 ? '' : `.SH OPTIONS\n${list.join('\n')}\n`}${details ? `.SH 
 `
 }
 
-/** Text that means nothing to the formatter. */
+/** Escapes text for the formatter. */
 function escape(text: string): string {
   return text
     .replaceAll('\\', '\\e')

@@ -1,6 +1,6 @@
-// What the packages of Debian and of RPM do on the machine, as text for sh.
+// What the Debian and RPM packages do on the machine, as sh scripts.
 
-/** Makes the user, the secret and the settings, where they are missing. */
+/** Creates the user, the secret and the settings, if missing. */
 export const prepareMachine = `  systemd-sysusers /usr/lib/sysusers.d/sync-bridge.conf
   /lib/systemd/systemd-sysctl 60-sync-bridge.conf 2>/dev/null || true
 
@@ -14,7 +14,7 @@ export const prepareMachine = `  systemd-sysusers /usr/lib/sysusers.d/sync-bridg
   fi
 `
 
-/** Lets the new executable take over from the running one. `again` is the command that tries it once more. */
+/** Lets the new executable take over from the running one. `again` is the command to retry. */
 export function takeOver(again: string): string {
   return `  if [ -d /run/systemd/system ]; then
     systemctl daemon-reload

@@ -1,13 +1,13 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** A package that the executable is made of. */
+/** A package that the executable contains. */
 export interface ShippedPackage {
   name: string
   version: string
-  /** As its package.json says: an SPDX expression, mostly. */
+  /** As in its package.json: mostly an SPDX expression. */
   license: string
-  /** Of the registry's archive: `sha512-<base64>`. */
+  /** The hash of the registry's archive: `sha512-<base64>`. */
   integrity: string
   /** Where it is installed. */
   folder: string
@@ -28,8 +28,8 @@ interface Lock {
 }
 
 /**
- * All packages that the dependencies of a project need, as its bun.lock says and as they are installed, ordered by name.
- * What only development needs is left out. Throws when one is not installed.
+ * All packages that the dependencies of a project need, according to its bun.lock and the installed packages, ordered by name, without
+ * development dependencies. Throws if one is not installed.
  */
 export function shippedPackages(project: string): ShippedPackage[] {
   const lock = Bun.JSONC.parse(readFileSync(join(project, 'bun.lock'), 'utf8')) as Lock
@@ -44,7 +44,7 @@ export function shippedPackages(project: string): ShippedPackage[] {
       optionalPeers = [],
     } = lock.packages[place]![2]
     for (const name of Object.keys({ ...dependencies, ...optionalDependencies, ...peerDependencies })) {
-      // Where it is installed, something of development needs it.
+      // If it is installed, a development dependency needs it.
       if (optionalPeers.includes(name)) continue
       const needed = resolve(lock, place, name)
       if (needed !== null) visit(needed)
@@ -56,7 +56,7 @@ export function shippedPackages(project: string): ShippedPackage[] {
   return [...found].toSorted().map((place) => describePackage(lock, project, place))
 }
 
-/** The licence texts that a package brings along; empty when it has none. */
+/** The licence texts of a package; empty if it has none. */
 export function licenseTexts({ folder }: ShippedPackage): string[] {
   return readdirSync(folder)
     .filter((file) => /^(licen[cs]e|copying|notice)\b/i.test(file))
@@ -64,7 +64,7 @@ export function licenseTexts({ folder }: ShippedPackage): string[] {
     .map((file) => readFileSync(join(folder, file), 'utf8').trim())
 }
 
-// A package that several need in several versions lies in the folder of who needs it, and the others further up.
+// If several packages need different versions of a package, one is in the folder of its dependent, and the others further up.
 function resolve(lock: Lock, place: string, name: string): string | null {
   for (let from = place; ; from = from.slice(0, Math.max(0, from.lastIndexOf('/')))) {
     const candidate = from === '' ? name : `${from}/${name}`

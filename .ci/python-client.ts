@@ -1,6 +1,6 @@
 /**
- * `bun .ci/python-client.ts FOLDER [PYTHON]` builds the wheel of `clients/python` into a folder: from the same commit the same
- * bytes. PYTHON has hatchling; without it an environment is made for one build.
+ * `bun .ci/python-client.ts FOLDER [PYTHON]` builds the wheel of `clients/python` into a folder, with the same bytes for the same commit.
+ * PYTHON has hatchling; without it, a temporary environment is created.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

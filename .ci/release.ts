@@ -1,5 +1,5 @@
-// Makes a release, or the Debian package of this machine alone: `bun .ci/release.ts dist|deb FOLDER BUILD-FLAGS…`, which `make dist`
-// and `make deb` run.
+// Creates a release, or only the Debian package for this machine: `bun .ci/release.ts dist|deb FOLDER BUILD-FLAGS…`, which `make dist` and
+// `make deb` run.
 import {
   copyFileSync,
   createReadStream,
@@ -37,7 +37,7 @@ import { withSigner, type Signer } from './signature.ts'
 
 import type { Host } from '../src/cli/host.ts'
 
-/** What is built, by the runtime's name of the platform. */
+/** The executables to build, by the runtime's name of the platform. */
 export const platforms = [
   'linux-x64',
   'linux-arm64',
@@ -49,27 +49,27 @@ export const platforms = [
 
 type Platform = (typeof platforms)[number]
 
-/** Those that there are packages and a container image for. */
+/** The platforms with packages and a container image. */
 const packaged: Partial<Record<Platform, Architecture>> = { 'linux-x64': 'amd64', 'linux-arm64': 'arm64' }
 
 interface ReleaseOptions {
-  /** Made if it isn't there, and emptied if it is. */
+  /** Created if missing, and emptied if not. */
   folder: string
-  /** Of the runtime's `build`: all but target and output. */
+  /** Flags of the runtime's `build`, without target and output. */
   buildFlags: string[]
   platforms: readonly Platform[]
   compression: 'best' | 'none'
-  /** The packages for programs of others, by their paths. */
+  /** The client packages, by path. */
   clientPackages: string[]
-  /** Without one, nobody can tell who made the release. */
+  /** Without a signature, users can't verify who created the release. */
   signer: Signer | null
 }
 
 const project = join(import.meta.dir, '..')
 
 /**
- * Makes executables, packages, container images, what an installer needs besides, the lists of what is in them, the checksums of it
- * all and their signature. The same sources make the same files, wherever and whenever it is done.
+ * Creates executables, packages, container images, the installer's files, the lists of their contents, and the checksums of everything with
+ * their signature. The same sources result in the same files, anywhere and at any time.
  */
 export async function release(options: ReleaseOptions): Promise<void> {
   const { folder, compression, signer } = options
@@ -82,7 +82,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
   copyFileSync(join(project, 'install.sh'), join(folder, 'install.sh'))
   for (const path of options.clientPackages) copyFileSync(path, join(folder, basename(path)))
   if (signer) writeFileSync(join(folder, 'allowed_signers'), signer.allowedSigners)
-  // First, because the runtimes of other platforms are fetched.
+  // First, because it downloads the runtimes of other platforms.
   const executables = new Map<Platform, string>()
   for (const platform of options.platforms) executables.set(platform, await build(options, platform))
   const compressions: Promise<void>[] = []
@@ -124,7 +124,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
   await signer?.sign(join(folder, 'SHA256SUMS'))
 }
 
-/** Makes the tarball for npm and the wheel in a folder; resolves to their paths. */
+/** Creates the tarball for npm and the wheel in a folder; resolves to their paths. */
 async function makeClientPackages(folder: string): Promise<string[]> {
   await run([process.execPath, join(project, '.ci/python-client.ts'), folder])
   await makeClientPackage(folder)
@@ -152,7 +152,7 @@ function sharedFiles(epoch: number): Record<string, string | Uint8Array> {
   ])
 }
 
-/** What `install.sh` installs beside the executable. */
+/** The files that `install.sh` installs next to the executable. */
 async function makeShareArchive(path: string, epoch: number): Promise<void> {
   const work = mkdtempSync(join(tmpdir(), 'sync-bridge-share-'))
   try {
@@ -168,11 +168,11 @@ async function makeShareArchive(path: string, epoch: number): Promise<void> {
   }
 }
 
-/** Makes the Debian package for this machine's architecture in a folder that may hold other things; resolves to its path. */
+/** Creates the Debian package for this machine's architecture in a folder that may contain other files; resolves to its path. */
 async function packageOfThisMachine(folder: string, buildFlags: string[]): Promise<string> {
   const platform = `linux-${process.arch}` as Platform
   const architecture = packaged[platform]!
-  // The best takes a minute, which is worth it for many downloads only.
+  // The best compression takes a minute, which only pays off for many downloads.
   const path = await makePackage(folder, architecture, await build({ folder, buildFlags }, platform), 'gzip')
   rmSync(join(folder, platform), { recursive: true })
   return path
@@ -210,7 +210,7 @@ async function makePackage(
 
 async function compress(file: string, to: string, compression: ReleaseOptions['compression']): Promise<void> {
   if (compression === 'none') return renameSync(file, to)
-  // Like gzip -9n: neither name nor time are in it.
+  // Like gzip -9n: without name and time.
   await pipeline(createReadStream(file), createGzip({ level: 9 }), createWriteStream(`${to}.gz`))
 }
 
@@ -218,7 +218,7 @@ async function build(
   { folder, buildFlags }: Pick<ReleaseOptions, 'folder' | 'buildFlags'>,
   platform: Platform,
 ): Promise<string> {
-  // The name of the file is part of it, so it is the same on every platform.
+  // The hash includes the file name, so that is the same on every platform.
   const executable = join(folder, platform, 'sync-bridge')
   const target = [`--target=bun-${platform}`, `--outfile=${resolve(executable)}`]
   await run([process.execPath, 'build', ...buildFlags, ...target, 'src/main.ts'], { cwd: project })
@@ -237,14 +237,14 @@ function unitText(): string {
   return systemdUnit(null, host as Host)
 }
 
-// A secret that everybody has is none: whoever begins with this file has to make one.
+// A secret in this file would be public, so operators must generate one.
 function exampleSettings(): string {
   const instead =
     '# service.cache_hmac_secret is missing here: "sync-bridge init" prints this file with a fresh one.'
   return annotatedIni('').replace(/^service\.cache_hmac_secret =.*$/m, instead)
 }
 
-// Debian's form of what CHANGELOG.md tells.
+// CHANGELOG.md in Debian's format.
 function debianChangelog(version: string, epoch: number): string {
   const date = new Date(epoch * 1000).toUTCString().replace('GMT', '+0000')
   const text = '  * Released; CHANGELOG.md in this folder tells what has changed.'
@@ -270,13 +270,13 @@ function sha256(path: string): string {
   return new Bun.CryptoHasher('sha256').update(readFileSync(path)).digest('hex')
 }
 
-/** What this machine lacks, a line for each. */
+/** What this machine lacks, one line each. */
 function missing(needs: Record<string, string>): string[] {
   const lacks = Object.entries(needs).filter(([need]) => !(Bun.which(need) ?? existsSync(need)))
   return lacks.map(([need, debianPackage]) => `"${need}" is missing: install the package ${debianPackage}\n`)
 }
 
-/** The wheel is built in an environment of its own, which Debian has in a package of its own. */
+/** The wheel is built in a virtual environment, for which Debian has a separate package. */
 async function missingVenv(): Promise<string[]> {
   const line = '"python3 -m venv" is missing: install the package python3-venv\n'
   return run(['python3', '-c', 'import ensurepip']).then(

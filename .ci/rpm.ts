@@ -18,15 +18,15 @@ interface RpmPackage {
   exampleSettings: string
   /** Documents, manual pages and completions, by their paths below usr/share. */
   shared: Record<string, string | Uint8Array>
-  /** Seconds since 1970 that all files in it are dated. */
+  /** The date of all files in it, in seconds since 1970. */
   epoch: number
   isCompressed: boolean
 }
 
-/** What RPM calls an architecture. */
+/** RPM's name of an architecture. */
 export const rpmArchitectures: Record<Architecture, string> = { amd64: 'x86_64', arm64: 'aarch64' }
 
-/** Makes an RPM package of it at this path, bit for bit the same for the same contents. */
+/** Creates an RPM package at this path, bit for bit the same for the same contents. */
 export async function makeRpmPackage(path: string, contents: RpmPackage): Promise<void> {
   const work = mkdtempSync(join(tmpdir(), 'sync-bridge-rpm-'))
   try {
@@ -45,7 +45,7 @@ export async function makeRpmPackage(path: string, contents: RpmPackage): Promis
       ...Object.entries(contents.shared).map(([name, bytes]) => write(`usr/share/${name}`, bytes)),
       '%attr(755, root, root) /usr/bin/sync-bridge',
     ]
-    // A folder that the package does not own stays when it is removed.
+    // A folder that the package does not own remains after its removal.
     const ours = /\/sync-bridge(\/|$)/
     const folders = new Glob('usr/share/**').scanSync({ cwd: tree, onlyFiles: false })
     for (const name of folders)
@@ -67,7 +67,7 @@ export async function makeRpmPackage(path: string, contents: RpmPackage): Promis
   }
 }
 
-// The executable is the runtime with the program behind it, which stripping would cut off.
+// The executable is the runtime with the program appended, which stripping would remove.
 function spec({ version, license, epoch, isCompressed }: RpmPackage, tree: string, files: string[]): string {
   return `%define _topdir ${dirname(tree)}
 %define _rpmdir ${dirname(tree)}/rpms

@@ -1,4 +1,4 @@
-/** Runs a program to its end and returns what it printed; throws with that when it fails. */
+/** Runs a program until it exits and returns its output; throws with that if it fails. */
 export async function run(
   command: string[],
   options: { cwd?: string; environment?: Record<string, string> } = {},

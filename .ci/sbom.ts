@@ -10,8 +10,8 @@ export interface Product {
 }
 
 /**
- * What a release is made of, as CycloneDX 1.5; see https://cyclonedx.org/docs/1.5/json/. Without a moment and a serial
- * number, so that the same sources have the same list.
+ * The contents of a release as CycloneDX 1.5; see https://cyclonedx.org/docs/1.5/json/. Without a date and a serial number, so that the
+ * same sources have the same list.
  */
 export function sbom(product: Product, packages: ShippedPackage[]): string {
   const runtime = {

@@ -19,7 +19,7 @@ comments. \`SERVICE_<NAME>\` in the environment overrides the file. A secret can
 a new process, which a reload starts under systemd.
 `
 
-/** What an operator wants to do, and the settings for it. */
+/** A task of an operator, and the settings for it. */
 const groups: Record<string, string[]> = {
   'Connect it to Sync': [
     'token_server_url',
@@ -84,7 +84,7 @@ const conclusion = `
 - What the limits protect, and the forms of \`cache_url\`: [Scale it](scale.md)
 `
 
-/** Every setting with its default, its meaning and, where that says more, an example. Throws unless each is in one group. */
+/** Every setting with its default, its meaning and an example if needed. Throws unless each is in exactly one group. */
 export function settingsPage(): string {
   const rows = new Map(
     Object.entries<AnySetting>(settingsSchema).map(([name, setting]) => {

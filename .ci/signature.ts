@@ -4,20 +4,20 @@ import { join } from 'node:path'
 
 import { run } from './run-command.ts'
 
-/** Who signs, and for what, as ssh-keygen(1) calls it; `install.sh` asks for the same. */
+/** The signer and the namespace, in the terms of ssh-keygen(1); `install.sh` expects the same. */
 const namespace = 'sync-bridge-release'
 
-/** Signs files with a key of SSH. */
+/** Signs files with an SSH key. */
 export interface Signer {
-  /** The line by which ssh-keygen verifies its signatures. */
+  /** The line with which ssh-keygen verifies its signatures. */
   allowedSigners: string
-  /** Writes the signature of a file beside it, as FILE.sig. */
+  /** Writes the signature of a file next to it, as FILE.sig. */
   sign(path: string): Promise<void>
 }
 
 /**
- * Runs `use` with the key that an operator gave: the name of a file, or the text of the private key, as a CI has it. Without one,
- * with null. Rejects before anything is done when the key can't sign.
+ * Runs `use` with the operator's key: the name of a file, or the text of the private key, as in a CI secret. Null without a key. Rejects
+ * before `use` runs if the key can't sign.
  */
 export async function withSigner<T>(given: string, use: (signer: Signer | null) => Promise<T>): Promise<T> {
   if (given === '') return use(null)

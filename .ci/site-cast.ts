@@ -10,15 +10,13 @@ import { eventually } from '../tests/support/eventually.ts'
 
 const size = { width: 92, height: 28 }
 const typedEveryMs = 35
-// So that a slow machine makes no slow cast.
+// A slow machine must not slow down the cast.
 const longestGapMs = 250
 const folderName = 'Recipes'
 
 /**
- * Runs the commands for one's own data in a terminal, with the account of a sandbox, and returns what the terminal showed as a cast.
- * Text and order are those of the run; typing and pauses are timed so that a person can follow.
- *
- * @see https://docs.asciinema.org/manual/asciicast/v2/
+ * Runs the commands for your own data in a terminal, with the account of a sandbox, and returns the recorded output as a cast. Text and
+ * order are real; typing and pauses are timed for readers. @see https://docs.asciinema.org/manual/asciicast/v2/
  */
 export async function recordCast(): Promise<string> {
   await using sandbox = start(['sandbox', '--port', '0'])
@@ -37,7 +35,7 @@ export async function recordCast(): Promise<string> {
   return terminal.end()
 }
 
-/** The account of the sandbox, and where its bridge is. */
+/** The sandbox's account, and the address of its bridge. */
 async function accountOf(sandbox: Running): Promise<Partial<Account>> {
   const [, path] = await sandbox.line(/^ {2}\. (\S+)$/)
   return parseAccount(readFileSync(path!, 'utf8'))
@@ -49,7 +47,7 @@ function linesOf(account: Partial<Account>): string {
   return formatAccount({ ...account, ...forFirefox, bridgeUrl: '' })
 }
 
-/** Deletes a folder with what is in it, as a Firefox does. */
+/** Deletes a folder and its contents, like Firefox. */
 async function deleteFolder(account: Partial<Account>): Promise<void> {
   const client = new SyncClient(account)
   const records: ReadableRecord[] = []
@@ -69,7 +67,7 @@ async function deleteFolder(account: Partial<Account>): Promise<void> {
     await client.transaction(all.slice(at, at + maxRequests))
 }
 
-/** A shell in a pseudo-terminal, in a new home. Paths are relative, so that none of this machine is shown. */
+/** A shell in a pseudo-terminal, in a new home directory. Paths are relative, so that the cast shows nothing of this machine. */
 function startTerminal() {
   const events: [seconds: number, code: 'o' | 'm', text: string][] = []
   const decoder = new TextDecoder()
@@ -129,7 +127,7 @@ function startTerminal() {
     shows,
     wait,
     paste: (text: string) => void terminal.write(text),
-    /** Types a command, and waits for its end, and for a person to read it. */
+    /** Types a command, waits for its end, and leaves time to read. */
     async command(text: string, meanwhile = async () => {}): Promise<void> {
       await shows('$ ')
       wait(1000)

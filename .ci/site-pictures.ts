@@ -4,7 +4,7 @@ import { desk, phone, startBrowser, type Viewport } from '../tests/browser/brows
 import { choose, isRead } from '../tests/browser/explorer.ts'
 import { start } from '../tests/support/executable.ts'
 
-/** Each leads to what the picture shows, and returns the part to take; null for all of the page. */
+/** Each navigates to its subject, and returns the part to capture; null for the whole page. */
 const views = {
   async explorer(page: Page) {
     await choose(page, 'bookmarks')
@@ -30,14 +30,14 @@ const views = {
 
 type PictureName = keyof typeof views
 
-/** The room that a page keeps for each of them until it is loaded. */
+/** The space that a page reserves for each of them until it is loaded. */
 export const pictureSizes: Record<PictureName, Viewport> = {
   explorer: desk,
   record: { width: 1017, height: 653 },
   phone,
 }
 
-/** Takes pictures of the explorer over the data of a sandbox, in both colour schemes: `NAME.png` and `NAME-dark.png`. */
+/** Takes screenshots of the explorer over the data of a sandbox, in both colour schemes: `NAME.png` and `NAME-dark.png`. */
 export async function takePictures(folder: string): Promise<void> {
   await using sandbox = start(['sandbox', '--port', '0'])
   const browser = await startBrowser()

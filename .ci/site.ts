@@ -1,4 +1,4 @@
-/** `bun .ci/site.ts FOLDER [SOURCE]` makes the guides a static site with a front page. SOURCE is the address of the repository. */
+/** `bun .ci/site.ts FOLDER [SOURCE]` builds the guides as a static site with a front page. SOURCE is the URL of the repository. */
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
 import { guideFile, guideNames, type Site } from '../src/docs/guides.ts'
@@ -10,7 +10,7 @@ import { pictureSizes, takePictures } from './site-pictures.ts'
 const castFile = 'sync-bridge.cast'
 const player = join(import.meta.dir, '../node_modules/asciinema-player')
 
-/** Makes the site anew in a folder. Its links are relative, so that it works at any address, and without a server. */
+/** Builds the site from scratch in a folder. Its links are relative, so that it works at any address, and without a server. */
 export async function makeSite(folder: string, source = ''): Promise<void> {
   rmSync(folder, { recursive: true, force: true })
   await writePages(folder, source)
@@ -19,7 +19,7 @@ export async function makeSite(folder: string, source = ''): Promise<void> {
   writeFileSync(join(folder, 'cast.js'), castScript(recorded))
 }
 
-/** Everything but pictures and cast. The same sources make the same bytes. */
+/** Everything except pictures and cast. The same sources result in the same bytes. */
 export async function writePages(folder: string, source = ''): Promise<void> {
   mkdirSync(join(folder, 'images'), { recursive: true })
   const site: Site = { title: 'Sync Bridge', hasExplorer: false, isStatic: true, source }
@@ -42,7 +42,7 @@ export async function writePages(folder: string, source = ''): Promise<void> {
     copyFileSync(join(player, file), join(folder, name))
 }
 
-/** The page of the README as a front page: with pictures for both colour schemes, and the cast. */
+/** The README as a front page: with pictures for both colour schemes, and the cast. */
 function frontPage(html: string, source: string): string {
   return edit(html, [
     [/(?=<\/head>)/, playerFiles],
@@ -71,7 +71,7 @@ const cast = `<figure><div class="wide"><div id="cast"></div></div>
 <figcaption>Recorded from a run with a made-up account, with shorter pauses. <a href="${castFile}">The recording as a file</a></figcaption></figure>
 `
 
-// With the address in place, the comment that explains it goes, and the room for it.
+// Removes the placeholder and its explanation, because the address is known.
 const cloning = /git clone REPOSITORY(.*?) +# REPOSITORY .*\nmake run +#/
 
 function cloned(source: string, rest: string): string {
@@ -80,7 +80,7 @@ function cloned(source: string, rest: string): string {
 
 type Edit = readonly [place: RegExp, replacement: string | ((...groups: string[]) => string)]
 
-/** Replaces what is at each of the places. Throws when one is not there, because the README has changed. */
+/** Replaces each of the texts. Throws if one is missing, because the README has changed. */
 function edit(html: string, edits: Edit[]): string {
   return edits.reduce((text, [place, replacement]) => {
     if (!place.test(text)) throw new Error(`Cannot make the front page: README.md has no ${place.source}`)
@@ -94,7 +94,7 @@ function picture(name: keyof typeof pictureSizes, alt: string): string {
 <img src="images/${name}.png" alt="${alt}" width="${width}" height="${height}"></picture>`
 }
 
-/** Starts the player, and holds the recording: a page that is opened as a file can't fetch it. Before it plays, its end is shown. */
+/** Starts the player, and contains the recording, because a page opened as a file can't fetch it. Shows its last frame before it plays. */
 function castScript(recorded: string): string {
   const lastLine = recorded.trimEnd().split('\n').at(-1)!
   const options = { fit: 'width', poster: `npt:${JSON.parse(lastLine)[0]}` }

@@ -1,4 +1,4 @@
-/** A row of a bar chart; the marked one is what the chart is about. */
+/** A row of a bar chart; the marked one is the subject of the chart. */
 export interface Bar {
   label: string
   value: number
@@ -15,7 +15,7 @@ export interface Series {
 export interface Axis {
   title: string
   ticks: { at: number; text: string }[]
-  /** Puts a value on the axis, 0 at its beginning and 1 at its end. */
+  /** Maps a value to the axis: 0 is its start, 1 its end. */
   place(value: number): number
 }
 
@@ -26,7 +26,7 @@ const marked = '#e66000'
 const others = ['#2563eb', '#0f766e', '#7c3aed', '#94a3b8', '#b45309']
 const width = 760
 
-/** Horizontal bars, longest value the full width. */
+/** Horizontal bars; the longest value takes the full width. */
 export function barChart(title: string, subtitle: string, bars: Bar[]): string {
   const left = 230
   const room = width - left - 150
@@ -74,7 +74,7 @@ export function lineChart(title: string, subtitle: string, x: Axis, y: Axis, ser
   return svg(plot.top + plot.height + 56, title, subtitle, [...grid, ...legend, ...curves].join('\n'))
 }
 
-/** From zero to some more than the largest value, with round numbers as ticks. */
+/** From zero to a little more than the largest value, with round numbers as ticks. */
 export function linearAxis(title: string, largest: number, unit: (value: number) => string = String): Axis {
   const magnitude = 10 ** Math.floor(Math.log10(largest))
   const step = [0.2, 0.5, 1, 2, 5].map((factor) => factor * magnitude).find((size) => largest / size <= 6)!
@@ -87,7 +87,7 @@ export function linearAxis(title: string, largest: number, unit: (value: number)
   return { title, ticks, place: (value) => value / end }
 }
 
-/** Percentiles, stretched towards 100 so that the slowest answers can be told apart. */
+/** Percentiles, stretched towards 100 to separate the slowest responses. */
 export function percentileAxis(title: string, percentiles: number[], shown: number[]): Axis {
   const stretch = (value: number) => -Math.log10(1 - value / 100)
   const [first, last] = [stretch(percentiles[0]!), stretch(percentiles.at(-1)!)]

@@ -2,25 +2,25 @@ import { makeCertificates } from '../tests/support/certificates.ts'
 import { cores, start } from './processes.ts'
 import { startUpstream, type Upstream } from './subjects.ts'
 
-/** A storage at the other end of a wire, whose length can be changed. */
+/** A storage at the other end of a wire with adjustable latency. */
 export interface Far {
   /** Over plain HTTP, and over TLS with HTTP/2 and without. */
   plain: Upstream
   http2: Upstream
   http1: Upstream
-  /** To tell whether load, wire and storage had processor time left. */
+  /** To detect whether load, wire and storage had CPU time left. */
   pids: number[]
   setRoundTrip(ms: number): Promise<void>
 }
 
-/** Answers that never change, far away. */
+/** Constant responses, far away. */
 export async function startFar(folder: string, core: string = cores.load): Promise<Far> {
   const certificates = await makeCertificates(folder)
   const { ports, pids } = await startUpstream(folder, core, certificates)
   return lead(ports, certificates.caPath, pids, core)
 }
 
-/** Leads these ports, plain, with HTTP/2 and with TLS alone, through a wire. */
+/** Routes these ports (plain, HTTP/2, TLS only) through a wire. */
 export async function lead(
   ports: { plain: number; http2: number; http1: number },
   caPath: string,

@@ -3,35 +3,35 @@ import { writeFileSync } from 'node:fs'
 import { cores, cpuMicroseconds, start } from './processes.ts'
 import type { Subject } from './subjects.ts'
 
-/** What one run of the load generator against one subject showed. */
+/** The results of one run of the load generator against one subject. */
 export interface Run {
   requests: number
   requestsPerSecond: number
-  /** Of the subject, per request; 0 where it is not measured. */
+  /** Of the subject, per request; 0 if not measured. */
   cpuMicroseconds: number
   /** By `percentiles`, in ms. */
   latencies: number[]
-  /** Answers that were no success, and connections that failed. */
+  /** Unsuccessful responses and failed connections. */
   failures: number
-  /** Of the load generator, of the whole run. */
+  /** Of the load generator, over the whole run. */
   loadMicroseconds: number
 }
 
 export const percentiles = [1, 10, 25, 50, 75, 90, 95, 99, 99.9]
 
-// An identity is a number: it begins the key id, and its digits choose five of so many groups of three bytes for the client
-// state, which thus need no encoding in Lua.
+// An identity is a number: it begins the key id, and its digits select five groups of three bytes for the client state, so Lua needs no
+// encoding.
 const groups = Array.from({ length: 1000 }, () => randomBytes(3))
 const firstKeyId = 1_763_700_000
 let identitiesGiven = 0
 let scriptsWritten = 0
 
-/** Requests of so many users in turn, or each of another one who has never asked before. */
+/** Requests of that many users in turn, or each of a new user. */
 function usersScript(users: number | 'each'): string {
   const list = (encoding: 'hex' | 'base64url') =>
     groups.map((group) => `"${group.toString(encoding)}"`).join(',')
   const first = identitiesGiven
-  // No run of seconds asks so often.
+  // No run of seconds sends that many requests.
   identitiesGiven += 10_000_000
   return `
 local hex, base64 = {${list('hex')}}, {${list('base64url')}}
@@ -58,12 +58,12 @@ end
 `
 }
 
-/** Waits before each request, so many ms in the mean, so that clients don't ask together. */
+/** Waits before each request, that many ms on average, so that clients don't send at the same moment. */
 const pauseScript = (ms: number) => `
 delay = function() return math.floor(math.random() * ${2 * ms} + 0.5) end
 `
 
-/** The script by which the load generator prints what it has seen as JSON. */
+/** The script with which the load generator prints its results as JSON. */
 export const loadScript = `
 done = function(summary, latency, requests)
   local parts = {}
@@ -78,18 +78,18 @@ end
 export interface LoadOptions {
   connections: number
   seconds: number
-  /** The file with `loadScript`; where more is needed another one is written beside it. */
+  /** The file with `loadScript`; additional scripts are written next to it. */
   script: string
   core?: string
-  /** Each connection waits so many ms in the mean before it asks again. */
+  /** Each connection waits that many ms on average between requests. */
   pauseMs?: number
 }
 
-/** As many requests as the subject answers, over so many connections at once. */
+/** As many requests as the subject answers, over that many concurrent connections. */
 export async function load(subject: Subject, options: LoadOptions): Promise<Run> {
   const { seconds, script, core = cores.load, pauseMs } = options
   const { connections = options.connections, users } = subject
-  // Several subjects may be loaded at once.
+  // Several subjects may run at once.
   const usedScript = `${script}.${(scriptsWritten += 1)}`
   const more = [users && usersScript(users), pauseMs && pauseScript(pauseMs)].filter(Boolean)
   writeFileSync(usedScript, [loadScript, ...more].join(''))

@@ -8,7 +8,7 @@ const packages: Record<string, string> = {
   taskset: 'util-linux',
 }
 
-/** Installs the programs that the measurements need where they are missing; needs Debian and root for that. */
+/** Installs missing programs that the measurements need; requires Debian and root. */
 export async function installTools(): Promise<void> {
   const missing = Object.keys(packages).filter((program) => Bun.which(program) === null)
   if (missing.length === 0) return
@@ -19,7 +19,7 @@ export async function installTools(): Promise<void> {
   if (exitCode !== 0) throw new Error(`Cannot install ${names.join(', ')}: ${stderr.toString().trim()}`)
 }
 
-/** What the figures were taken on and with, one line each. */
+/** The machine and the programs behind the results, one line each. */
 export async function describeMachine(bridgeExecutable: string): Promise<string[]> {
   const [{ model }] = cpus() as [ReturnType<typeof cpus>[number]]
   const gigabytes = Math.round(totalmem() / 2 ** 30)

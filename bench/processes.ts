@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 
-/** The measured process has a core for itself; upstream and load share the other. */
+/** The measured process has its own core; upstream and load share the other. */
 export const cores = { load: '0', measured: '1', both: '0,1' }
 
 const started = new Set<Bun.Subprocess>()
@@ -13,7 +13,7 @@ export interface StartOptions {
   cwd?: string
 }
 
-/** Starts a command bound to a core; nothing of this environment reaches it but what is needed to find programs. */
+/** Starts a command bound to a core; it only gets the environment variables needed to find programs. */
 export function start(
   command: string[],
   { core, environment = {}, stdin = 'ignore', stdout = 'ignore', cwd }: StartOptions,
@@ -30,7 +30,7 @@ export function start(
   return subprocess
 }
 
-/** Ends a process that was started here, and waits for it. */
+/** Stops a process that was started here, and waits for it. */
 export async function stop(subprocess: Bun.Subprocess): Promise<void> {
   subprocess.kill('SIGTERM')
   const timer = setTimeout(() => subprocess.kill('SIGKILL'), 3000)
@@ -42,17 +42,17 @@ export async function stopAll(): Promise<void> {
   await Promise.all([...started].map(stop))
 }
 
-/** The process and those that it started, for nginx and its worker. */
+/** The process and its children, for nginx and its worker. */
 export function familyOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
   return [pid, ...(children === '' ? [] : children.split(' ').flatMap((child) => familyOf(Number(child))))]
 }
 
-/** Time on a processor so far, in microseconds, over all threads, also those that have ended. */
+/** CPU time so far, in microseconds, over all threads, including ended ones. */
 export function cpuMicroseconds(pids: number[]): number {
   let ticks = 0
   for (const pid of pids) {
-    // What follows the name, which may hold blanks: the state is first, user and system time are twelfth and thirteenth.
+    // The part after the name, which may contain spaces: the state is first, user and system time are twelfth and thirteenth.
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]!.split(' ')
     ticks += Number(fields[11]) + Number(fields[12])
   }
@@ -65,7 +65,7 @@ export function residentMegabytes(pids: number[]): number {
   return sumOfStatus(pids, 'VmRSS')
 }
 
-/** The most that was resident since `forgetPeak`, in MB. */
+/** The peak of resident memory since `forgetPeak`, in MB. */
 export function peakMegabytes(pids: number[]): number {
   return sumOfStatus(pids, 'VmHWM')
 }
@@ -83,7 +83,7 @@ function sumOfStatus(pids: number[], field: string): number {
   return kilobytes / 1024
 }
 
-/** Resolves once something answers at that address. */
+/** Resolves once something responds at that address. */
 export async function untilAnswered(url: string, headers: Record<string, string> = {}): Promise<void> {
   for (let attempt = 0; attempt < 1000; attempt += 1) {
     try {

@@ -16,7 +16,7 @@ export function summarise(targets: Target[]): string {
   return `${rows.join('\n')}\n`
 }
 
-/** The page that is kept. */
+/** The results page. */
 export function writePage(results: Results, targets: Target[]): string {
   const { machine, record, downloads, redis, distance, endurance } = results
   const { early, late } = endurance.megabytes
@@ -92,7 +92,7 @@ did not know.
 `
 }
 
-/** The pictures by their file names. */
+/** The charts by file name. */
 export function drawCharts({ record, slowReaders, endurance }: Results): Record<string, string> {
   const base = named(record, 'pass-through')
   const bars = record.map((subject) => ({

@@ -1,8 +1,6 @@
 /**
- * Measures the executable beside its peers and writes RESULTS.md and its pictures.
- *
- * Usage: bun bench/run.ts [path of the executable]. FULL=1: a million requests in the last part. QUICK=1: a look at
- * everything in two minutes, written nowhere.
+ * Measures the executable and its peers and writes RESULTS.md and its charts. Usage: bun bench/run.ts [path of the executable]. FULL=1: a
+ * million requests in the last part. QUICK=1: a quick run of everything in two minutes, without writing files.
  */
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -38,7 +36,7 @@ const rounds = isQuick ? 1 : 5
 const seconds = isQuick ? 1 : 2
 const warmUp = (full: number) => (isQuick ? 1 : full)
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-bench-'))
-// The workers of nginx are somebody else.
+// The workers of nginx run as another user.
 chmodSync(folder, 0o755)
 
 try {
@@ -76,7 +74,7 @@ async function measure(): Promise<Results> {
   const upstream = await startUpstream(folder)
 
   say('One record')
-  // The compilers work for some hundred thousand requests.
+  // The compilers need some hundred thousand requests.
   const options = { rounds, seconds, warmUpSeconds: warmUp(10), script }
   const nginx = await startNginxProxy(folder, upstream.origin)
   const passing = await startPeer('pass-through', passThrough, upstream.origin)
@@ -161,7 +159,7 @@ async function measure(): Promise<Results> {
   }
 }
 
-// Storage and load run wherever there is room, so the workers have less than two whole cores.
+// Storage and load run on any free core, so the workers have less than two whole cores.
 async function measureWorkers(script: string): Promise<Results['workers']> {
   const core = cores.both
   const { origin: tokenServerUrl, ...upstream } = await startUpstream(folder, core)

@@ -3,12 +3,12 @@ import { createWriteStream } from 'node:fs'
 import { once } from 'node:events'
 import { join } from 'node:path'
 
-/** What the static upstream serves: files by the name of the collection. */
+/** The files of the static upstream, by collection. */
 export const listSizes = { list100: 100, list100k: 100_000 } as const
 
 export const recordId = 'r00000000001'
 
-/** Writes records of some 1.5 KB as Firefox encrypts them, single and as lists. */
+/** Writes records of some 1.5 KB as Firefox encrypts them, as single records and as lists. */
 export async function writeSampleData(folder: string): Promise<void> {
   await Bun.write(join(folder, 'record'), bso(1))
   for (const [name, count] of Object.entries(listSizes)) {

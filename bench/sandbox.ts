@@ -1,6 +1,6 @@
 /**
- * The storage of the sandbox in a process of its own, with so many ms before each answer (20 if none are given) and so many
- * users (1); prints how to reach it.
+ * The sandbox's storage in its own process, with that many ms before each response (default: 20) and that many users (default: 1); prints
+ * how to reach it.
  */
 import { startSandbox } from '../src/sandbox/sandbox.ts'
 

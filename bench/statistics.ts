@@ -1,14 +1,14 @@
-/** The middle one; of an even number the upper of the two. */
+/** The median; for an even number, the upper of the two middle values. */
 export function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1]!
 }
 
-/** The medians of the ratios that two series have round by round, which noise of both alike does not change. */
+/** The medians of the round-by-round ratios of two series, which common noise does not change. */
 export function ratio(values: number[], base: number[]): number {
   return median(values.map((value, round) => value / base[round]!))
 }
 
-/** Measures all subjects in turn, so many times, so that whatever changes on the machine changes for all. */
+/** Measures all subjects in turn for that many rounds, so that changes of the machine affect all alike. */
 export async function interleave<Subject, Figure>(
   subjects: Subject[],
   rounds: number,

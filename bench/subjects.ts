@@ -5,16 +5,16 @@ import { listSizes, recordId } from './sample-data.ts'
 import { environmentLines } from '../src/cli/runtime-environment.ts'
 import type { Certificates } from '../tests/support/certificates.ts'
 
-/** Something that is measured: where one resource is asked for, and the processes that answer. */
+/** A measured subject: the URL of one resource, and the processes that serve it. */
 export interface Subject {
   name: string
   url: string
   headers: Record<string, string>
-  /** Empty where only answers count, not what they cost. */
+  /** Empty if only responses count, not CPU time. */
   pids: number[]
-  /** Loaded over so many connections, other than its neighbours. */
+  /** Number of connections, if it differs from the other subjects. */
   connections?: number
-  /** Asked by so many users in turn, or each time by another one. */
+  /** Number of users in turn, or a new user for each request. */
   users?: number | 'each'
 }
 
@@ -40,29 +40,29 @@ const storagePaths: Record<Sample, string> = {
   list100k: '/1.5/1/storage/list100k?full=1&sort=newest',
 }
 
-/** What unit and image set, for all programs alike. */
+/** The variables that the unit and the image set, for all programs alike. */
 const environmentOfAll = Object.fromEntries(environmentLines.map((line) => line.split('='))) as Record<
   string,
   string
 >
 
-/** A server under measurement, and its subjects by what is asked of it. */
+/** A measured server, and its subjects by kind of request. */
 export interface Server {
   process: Bun.Subprocess
   pids: number[]
   of(sample: Sample): Subject
 }
 
-/** Where the storage can be reached, and how. */
+/** The addresses of the storage. */
 export interface Upstream {
   origin: string
-  /** Over TLS, whose authority is in this file. */
+  /** Over TLS, with the certificate authority in this file. */
   tls?: { caPath: string; protocol: 'http2' | 'http1.1' }
 }
 
 /**
- * nginx with fixed answers, as token server and storage, so that it is never what is measured. Users are told apart by the
- * number that begins their key id. With a certificate it also answers over TLS, with HTTP/2 and without.
+ * nginx with fixed responses, as token server and storage, so that upstream is never the bottleneck. The number at the start of the key id
+ * identifies users. With a certificate, it also serves TLS, with HTTP/2 and without.
  */
 export async function startUpstream(
   folder: string,
@@ -126,7 +126,7 @@ ${servers.join('\n')} }\n`,
   return start(['nginx', '-c', configuration, '-e', join(folder, `${name}.log`)], { core })
 }
 
-/** One of our own peers, compiled as the bridge is. */
+/** One of our own peers, compiled like the bridge. */
 export async function startPeer(
   name: string,
   executable: string,
@@ -140,7 +140,7 @@ export async function startPeer(
   })
 }
 
-/** The peer that answers one record the straight way; see `peers/straight.ts`. */
+/** The peer with the minimal code for one record; see `peers/straight.ts`. */
 export async function startStraight(
   executable: string,
   upstream: string | Upstream,
@@ -180,9 +180,9 @@ async function startOurPeer(
 export interface BridgeOptions {
   name?: string
   core?: string
-  /** More settings, by name without `service.`. */
+  /** Additional settings, by name without `service.`. */
   settings?: Record<string, string>
-  /** Warnings alone when left out, because the peers log nothing. */
+  /** Default: only warnings, because the peers log nothing. */
   logLevel?: string
 }
 

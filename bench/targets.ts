@@ -1,7 +1,7 @@
 import { bridgeName, crowds, distancePeers } from './measurements/distance.ts'
 import { named, type Results } from './results.ts'
 
-/** One figure with what is expected of it. */
+/** One figure with its target. */
 export interface Target {
   what: string
   figure: number
@@ -32,7 +32,7 @@ const mostRoundTrips: Record<string, number> = {
   '12 PUTs and 12 DELETEs in three collections': 4.9,
 }
 
-/** Everything that is expected, with what was measured. */
+/** All targets, with the measured values. */
 export function readTargets(results: Results): Target[] {
   const { record, list, workers, downloads, slowReaders, batch, endurance, roundTrips } = results
   const bridge = named(record, bridgeName)

@@ -1,14 +1,12 @@
 /**
- * A wire between the bridge and its storage: every byte arrives half a round trip later, in both directions, however many there
- * are. It passes bytes and knows nothing of what they say, so TLS and HTTP/2 go through it. To connect takes a round trip, as
- * TCP's handshake does: what a client sends before that leaves only then.
- *
- * Usage: bun bench/wire.ts PORT...; the ports of 127.0.0.1 to lead to. Prints those to use in their place as JSON. Each line of
- * its input is a round trip in ms, from now on, and is answered by `[]`.
+ * A wire between the bridge and its storage: every byte arrives half a round trip later, in both directions, regardless of throughput. It
+ * only passes bytes, so it also carries TLS and HTTP/2. Connecting takes a round trip, like TCP's handshake: earlier data from a client
+ * waits for it. Usage: bun bench/wire.ts PORT..., the target ports on 127.0.0.1. Prints the ports to use instead, as JSON. Each input line
+ * sets the round trip in ms, and is answered by `[]`.
  */
 import type { Socket } from 'bun'
 
-/** What is under way, in the order of its arrival, since everything takes equally long. */
+/** Data in transit, in order of arrival, since the delay is the same for all. */
 class Delay {
   ms = 0
   #queue: { atMs: number; arrive: () => void }[] = []
@@ -43,10 +41,10 @@ class Delay {
 const oneWay = new Delay()
 const handshake = new Delay()
 
-/** One end of a connection, and what its other end has yet to receive. */
+/** One end of a connection, and the data that its other end has yet to receive. */
 interface End {
   other: Socket<End> | null
-  /** Sent before the connection stood; null since it stands. */
+  /** Data sent before the connection was open; null once it is. */
   early: Uint8Array[] | null
   unsent: Uint8Array[]
   isEnding: boolean

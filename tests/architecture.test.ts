@@ -4,19 +4,19 @@ import { dirname, join, normalize } from 'node:path'
 
 const source = join(import.meta.dir, '../src')
 
-// Who may import whom, by folder. A file directly in src is its own folder, named after itself.
+// The allowed imports of each folder. A file directly in src is its own folder, named after itself.
 const allowed: Record<string, string[]> = {
   domain: [],
   sandbox: [],
   'version.ts': [],
-  // What the settings are called and which values they have is said once; only their types are used.
+  // The names and values of settings are defined once; only their types are used.
   protocol: ['domain', 'settings'],
   load: ['domain'],
   upstream: ['domain', 'load'],
   credentials: ['domain'],
   batch: ['domain'],
   observability: ['domain'],
-  // Addresses of Redis have one grammar, and it belongs to those who connect.
+  // The grammar of Redis addresses belongs to the code that connects.
   settings: ['domain', 'observability', 'credentials'],
   client: [],
   explorer: ['client'],
@@ -40,17 +40,17 @@ const allowed: Record<string, string[]> = {
   'main.ts': ['cli'],
 }
 
-// One door for each outside thing: only these files may import or call it.
-const doors: { what: RegExp; where: RegExp }[] = [
+// A single entry point for each external resource: only these files may import or call it.
+const entryPoints: { what: RegExp; where: RegExp }[] = [
   { what: /from 'elysia'|from '@elysiajs\//, where: /^(app\.ts|routes\/)/ },
   { what: /from 'redis'/, where: /^credentials\/redis-client\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
     where: /^(upstream\/transport\.ts$|client\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
   },
-  // Records are decrypted in one place. The cache opens only what it has sealed itself, under keys of its own.
+  // Records are decrypted in one place. The cache only opens what it has sealed, with its own keys.
   { what: /\bcrypto\.subtle\b|\bcreateDecipheriv\b/, where: /^(client\/crypto|credentials\/seal)\.ts$/ },
-  // The sandbox encrypts its sample data as a device would.
+  // The sandbox encrypts its sample data like a device.
   { what: /\bcreateCipheriv\b/, where: /^(sandbox\/crypto|credentials\/seal)\.ts$/ },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
   // Macros run when the executable is built.
@@ -109,9 +109,9 @@ describe('the dependency rule', () => {
   })
 })
 
-describe('the doors to the outside', () => {
+describe('the entryPoints to the outside', () => {
   it('are the only places that use what is behind them', () => {
-    const broken = doors.flatMap(({ what, where }) =>
+    const broken = entryPoints.flatMap(({ what, where }) =>
       files
         .filter((file) => !where.test(file) && what.test(codeOf(file)))
         .map((file) => `${file} uses ${what.source}`),
@@ -132,7 +132,7 @@ function folderOf(file: string): string {
   return file.includes('/') ? file.slice(0, file.indexOf('/')) : file
 }
 
-// Comments and strings may name what the code must not use.
+// Comments and strings may mention what the code must not use.
 function codeOf(file: string): string {
   return texts
     .get(file)!

@@ -1,6 +1,6 @@
 /**
- * `bun tests/needs.ts PROGRAM…` prints the test files that can't run without one of these programs, because a file that they
- * are made of starts it by its name; and after a tab, how many tests are in them.
+ * `bun tests/needs.ts PROGRAM…` prints the test files that can't run without one of these programs, because a file that they import starts
+ * it by name; and after a tab, the number of tests in them.
  */
 import { Glob } from 'bun'
 import { existsSync, readFileSync } from 'node:fs'
@@ -17,7 +17,7 @@ for (const file of [...new Glob('**/*.test.ts').scanSync(folder)].toSorted()) {
   process.stdout.write(`tests/${file}\t${count}\n`)
 }
 
-/** The file and all that it imports from this folder. Types start nothing. */
+/** The file and everything that it imports from this folder. Types start nothing. */
 function filesOf(path: string, found = new Set<string>()): string[] {
   if (found.has(path) || !existsSync(path)) return []
   found.add(path)
@@ -28,7 +28,7 @@ function filesOf(path: string, found = new Set<string>()): string[] {
   return [...found]
 }
 
-/** Whether a command begins with one of the programs, or it is looked for; `skipIf` can do both by itself. */
+/** Whether a command begins with one of the programs, or the code searches for it; `skipIf` can handle both by itself. */
 function startsProgram(path: string): boolean {
   const text = textOf(path)
   return programs.some((program) => {

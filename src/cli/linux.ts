@@ -22,7 +22,7 @@ export function createNotifier(
     stopping: () => send('STOPPING=1'),
     /** Makes another process the main one. It must belong to the unit and be ready. */
     handOver(pid: number) {
-      // Sends the first watchdog message for the successor, because processes in quick succession may end before they send one.
+      // Sends the successor's first watchdog message, because the successor may end before it sends one, if processes follow each other quickly.
       send(`MAINPID=${pid}\nREADY=1\nWATCHDOG=1`)
       isMain = false
     },
