@@ -94,7 +94,7 @@ async function expectNoHarm(route: Route, client = bystander): Promise<void> {
 describe.each(['directly', 'through HAProxy', 'through nginx'])(
   'other users are not affected, %s, by',
   (name) => {
-    it('strangers with 520 connections, and a user with 100, and one byte of a body each', async () => {
+    it('unauthenticated clients with 520 connections, and a user with 100, that send one byte of each body', async () => {
       const route = world.routes.find((one) => one.name === name)!
       const slow = world.addUser(`slow ${name}`)
       const headers = { 'Content-Type': 'application/json', 'Content-Length': '1000' }
@@ -118,7 +118,7 @@ describe.each(['directly', 'through HAProxy', 'through nginx'])(
 describe('other users are not affected by', () => {
   const route = () => world.routes[0]!
 
-  it('strangers, and a user, who hold 200 large bodies just before their end', async () => {
+  it('unauthenticated clients, and a user, that hold 200 large bodies just before their end', async () => {
     const slow = world.addUser('slow')
     const length = 4_000_000
     const body = 'x'.repeat(length - 1)
@@ -138,7 +138,7 @@ describe('other users are not affected by', () => {
     expect(world.peakMiB()).toBeLessThan(mostMiB)
   })
 
-  it('a user who asks for 64 lists and reads none', async () => {
+  it('a user who requests 64 lists and reads none', async () => {
     const greedy = world.addUser('greedy')
     world.sandbox.seed(greedy.user, 'big', 4000, { payloadBytes: 1000 })
     await Promise.all(
@@ -148,7 +148,7 @@ describe('other users are not affected by', () => {
     await expectNoHarm(route())
   })
 
-  it('a dozen users who read nothing of large records, lists and batches', async () => {
+  it("a dozen users who don't read large records, lists and batches", async () => {
     const users = Array.from({ length: 12 }, (_, each) => world.addUser(`idle-${each}`))
     const large = [{ id: 'large', payload: 'x'.repeat(1_900_000) }]
     for (const { user } of users) {
@@ -174,7 +174,7 @@ describe('other users are not affected by', () => {
     await expectNoHarm(route())
   })
 
-  it('a user for whom the storage answers 500', async () => {
+  it('a user whose storage returns 500', async () => {
     const unlucky = world.addUser('unlucky')
     await unlucky.ask(route(), 'GET', unlucky.path('tabs'))
     const failing = `/1.5/${unlucky.user.uid}/`
@@ -197,7 +197,7 @@ describe('other users are not affected by', () => {
     await expectNoHarm(route(), new Client(bystander.user))
   })
 
-  it('strangers whose root views ask a slow token server', async () => {
+  it('unauthenticated root views over a slow token server', async () => {
     const refusal = {
       headers: { 'Content-Type': 'application/json' },
       body: '{"status":"invalid-credentials"}',

@@ -18,9 +18,9 @@ afterAll(async () => {
   endAll()
 })
 
-describe('three users whose storages hang, and who ask 60 times each', () => {
+describe('three users whose storages hang, with 60 requests each', () => {
   it.each(['directly', 'through HAProxy', 'through nginx'])(
-    'keeps a bystander waiting for less than a second, %s',
+    'delay a bystander by less than a second, %s',
     async (name) => {
       const route = world.routes.find((one) => one.name === name)!
       const hung = [1, 2, 3].map((number) => world.addUser(`hung ${number} ${name}`))

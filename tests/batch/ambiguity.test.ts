@@ -7,8 +7,8 @@ function at(number: number, fault: ModelFault): (call: ModelCall) => ModelFault 
   return (call) => (call.number === number ? fault : null)
 }
 
-describe('runTransaction: a lost answer', () => {
-  it('to a write that is applied later, after the probe, does not write twice', async () => {
+describe('runTransaction: a lost response', () => {
+  it('to a write that is applied later, after the probe, does not cause a second write', async () => {
     const storage = new ModelStorage()
     const write = storage.write.bind(storage)
     let isFirst = true
@@ -32,7 +32,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.log.length).toBe(1)
   })
 
-  it('to a single write is probed until the deadline, and not longer', async () => {
+  it('to a single write is probed until the deadline, and no longer', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.fault = ({ number }) => (number >= 2 ? 'reset-after' : null)
@@ -45,7 +45,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.clock.now() - startedAtMs).toBeWithin(4900, 5100)
   })
 
-  it('with another client overwriting one of our records still counts as applied', async () => {
+  it('still counts as applied if another client overwrites one of our records', async () => {
     const storage = new ModelStorage()
     storage.fault = at(3, 'reset-after')
     storage.onCall = ({ number }) => {
@@ -131,7 +131,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents().tabs).toEqual({ a: { payload: 'theirs' } })
   })
 
-  it('to a commit of a batch that the storage has forgotten leads to another upload', async () => {
+  it('to a commit of a batch that the storage has forgotten causes another upload', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.commitStaged = async () => {
@@ -148,7 +148,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.callCounts.write).toBe(2)
   })
 
-  it('to a commit of such a batch leads to another one where one upload is not enough, a few times', async () => {
+  it('to a commit of such a batch causes a few more if one upload is not enough', async () => {
     const storage = new ModelStorage()
     storage.maxima = { ...generousLimits, maxPostRecords: 2 }
     const puts = ['a', 'b', 'c'].map((id) => put('tabs', id, { payload: id }))
@@ -170,7 +170,7 @@ describe('runTransaction: a lost answer', () => {
     expect(new Set(commits).size).toBe(8)
   })
 
-  it('to a commit that comes late leaves it nothing to change once the others are undone', async () => {
+  it('to a late commit leaves that commit without effect once the others are undone', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     const { commitStaged } = storage
@@ -192,7 +192,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'old' } } })
   })
 
-  it('to a commit that is applied after it was given up does not conflict with it', async () => {
+  it('to a commit that is applied after a timeout does not conflict with it', async () => {
     const storage = new ModelStorage()
     const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     const { commitStaged, write } = storage
@@ -221,7 +221,7 @@ describe('runTransaction: a lost answer', () => {
     expect(storage.contents().tabs).toEqual({ a: { payload: 'new' } })
   })
 
-  it('names the records that the storage had rejected', async () => {
+  it('reports the records that the storage had rejected', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
     storage.refusedIds.set('bad', 'invalid')

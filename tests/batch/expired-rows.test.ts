@@ -30,7 +30,7 @@ function deletesElsewhere(storage: ModelStorage): void {
 }
 
 describe('runTransaction: rows of deleted records', () => {
-  it('do not come back when another bridge creates and deletes the record meanwhile', async () => {
+  it('are not revived when another bridge creates and deletes the record meanwhile', async () => {
     const storage = stored()
     beforeRemoval(storage, () => {
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
@@ -45,7 +45,7 @@ describe('runTransaction: rows of deleted records', () => {
     expect(storage.contents().tabs).toMatchObject({ a: { payload: 'later' } })
   })
 
-  it('are left to the other bridge when it removes them by itself', async () => {
+  it('are left to the other bridge if it removes them itself', async () => {
     const storage = stored()
     beforeRemoval(storage, () => {
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
@@ -62,7 +62,7 @@ describe('runTransaction: rows of deleted records', () => {
     expect(storage.contents()).toEqual({ tabs: { b: { payload: 'new' } } })
   })
 
-  it('show what Firefox writes into them in a version that is new to every device', async () => {
+  it("become visible with Firefox's new record in a version that is new to every device", async () => {
     const storage = stored()
     let seenByDevices = 0
     beforeRemoval(storage, () => {
@@ -78,7 +78,7 @@ describe('runTransaction: rows of deleted records', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['committed'])
   })
 
-  it('are kept when another client writes an empty record there just before they would be revealed', async () => {
+  it('are kept when another client writes an empty record just before they would be revealed', async () => {
     const storage = stored()
     beforeRemoval(storage, () => {
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
@@ -94,7 +94,7 @@ describe('runTransaction: rows of deleted records', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: '' }, b: { payload: 'new' } } })
   })
 
-  it('are removed once they prove empty, even if another client writes other records meanwhile', async () => {
+  it('are removed once found empty, even if another client writes other records meanwhile', async () => {
     const storage = stored()
     beforeRemoval(storage, () => {
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
@@ -139,7 +139,7 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     expect(outcomes).toMatchObject([{ outcome: 'precondition-failed', existing: { payload: 'theirs' } }])
   })
 
-  it('keeps its payload when only a part of it is written', async () => {
+  it('keeps its payload when only some fields are written', async () => {
     const storage = hidden()
     atNextLook(storage, () => storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }]))
 
@@ -148,7 +148,7 @@ describe('runTransaction: a record that must be absent, whose row another bridge
     expect(outcomes).toMatchObject([{ outcome: 'stored', record: { payload: 'theirs', sortindex: 3 } }])
   })
 
-  it('is created when it was only shown to a read that had waited for its deletion', async () => {
+  it('is created if it was only visible to a read that waited for its deletion', async () => {
     const storage = stored()
     storage.otherWrites('tabs', [{ id: 'a', payload: '', ttlSeconds }])
     atNextLook(storage, () => storage.otherRemoves('tabs', ['a']))

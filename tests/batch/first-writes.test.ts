@@ -18,7 +18,7 @@ describe('runTransaction: the first write to a collection', () => {
   it.each([
     ['before its row was made', 2],
     ['after that, which makes no row first', 3],
-  ])('goes on with what another writer wrote %s', async (_, call) => {
+  ])('continues with what another writer wrote %s', async (_, call) => {
     const storage = unused()
     storage.onCall = ({ number }) => {
       if (number === call) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
@@ -37,7 +37,7 @@ describe('runTransaction: the first write to a collection', () => {
   })
 
   it.each(['error-before', 'error-after', 'reset-before', 'reset-after', 'unreachable'] as const)(
-    'tries again after a look when making it exist fails: %s',
+    'retries after a read when the creation fails: %s',
     async (fault) => {
       const storage = unused()
       storage.fault = ({ number }) => (number === 2 ? fault : null)
@@ -65,7 +65,7 @@ describe('runTransaction: the first write to a collection', () => {
   })
 
   it.each(['moved', 'committed'] as const)(
-    'gives up after a few paced rounds over a storage that never keeps what it makes: %s',
+    'gives up after a few rounds with pauses if the storage never keeps the new collection: %s',
     async (claim) => {
       const storage = unused()
       const startedAtMs = storage.clock.nowMs
@@ -86,7 +86,7 @@ describe('runTransaction: the first write to a collection', () => {
     },
   )
 
-  it('creates rows one at a time for each node, over all users, and writes concurrently', async () => {
+  it('creates rows one at a time per node, over all users, and writes concurrently', async () => {
     const clock = new ModelClock()
     const locks = new Locks()
     const most = { remove: 0, write: 0 }
@@ -121,7 +121,7 @@ describe('runTransaction: the first write to a collection', () => {
     ['a deletion beside a put', [first, remove('tabs', 'theirs')]],
     ['a count beside a put', [first, count('tabs')]],
     ['a put without a payload', [put('tabs', 'theirs', { sortindex: 5 })]],
-  ])('is judged by what another client has written first: %s', async (_, operations) => {
+  ])('is decided against what another client has written first: %s', async (_, operations) => {
     const storage = unused()
     storage.onCall = ({ name, number }) => {
       if (name === 'snapshot' && number > 1) {

@@ -51,7 +51,7 @@ describe('runTransaction: lists', () => {
     })
   }
 
-  it('after writes heed bounds in time, with the timestamps that the writes get', async () => {
+  it('after writes respect time bounds, with the timestamps that the writes get', async () => {
     const storage = library()
     const c = storage.visible('tabs').get('c')!.lastModified
     const future = timestamp(storage.clock.nowMs + 1_000_000)
@@ -72,7 +72,7 @@ describe('runTransaction: lists', () => {
     expect(recordsOf(outcomes[5]).length).toBe(5)
   })
 
-  it.each(['newest', 'oldest', 'index'] as const)('can be followed page by page: %s', async (sort) => {
+  it.each(['newest', 'oldest', 'index'] as const)('can be read page by page: %s', async (sort) => {
     const storage = library()
     const first = await transact(storage, [...writes, list('tabs', { sort, limit: 2 })])
     const ids = recordsOf(first.outcomes[3]).map(({ id }) => id)
@@ -93,7 +93,7 @@ describe('runTransaction: lists', () => {
     ['oldest', 2, 'c', false],
     ['oldest', 4, 'cebf', true],
   ] as const)(
-    'that continue a page of the storage show what was written meanwhile at the end alone: %s, %d records',
+    'that continue a page of the storage show new writes only at the end: %s, %d records',
     async (sort, limit, shown, isLast) => {
       const storage = library()
       const first = await transact(storage, [list('tabs', { sort, limit: 2 })])
@@ -131,7 +131,7 @@ describe('runTransaction: lists', () => {
     expect(storage.callCounts).toEqual({ snapshot: 1, write: 1 })
   })
 
-  it('are not started once much more was read than a response may hold', async () => {
+  it('are not started once much more was read than a response may contain', async () => {
     const storage = library()
     storage.streamChunkBytes = 64
 
@@ -145,7 +145,7 @@ describe('runTransaction: lists', () => {
     expect(storage.callCounts.list).toBeLessThan(10)
   })
 
-  it('fail the whole, before anything is written, when there is no memory for them', async () => {
+  it('fail the whole batch, before anything is written, if there is no memory for them', async () => {
     const storage = library()
     const grow = () => {
       throw new UpstreamError('overload', 'No memory')
@@ -174,7 +174,7 @@ describe('runTransaction: lists', () => {
     expect(storage.cancelledStreams).toBe(1)
   })
 
-  it('leave room for the records that are asked for, each as often as it is', async () => {
+  it('leave room for requested records, counted as often as they are requested', async () => {
     const storage = library()
     storage.seed('forms', [{ id: 'large', payload: 'x'.repeat(100) }])
 
@@ -194,7 +194,7 @@ describe('runTransaction: lists', () => {
     expect(outcomes[2]).toMatchObject({ error: { status: 413 } })
   })
 
-  it('leave room for collections too, which each operation that asks for them repeats', async () => {
+  it('leave room for collections, counted for each operation that requests them', async () => {
     const storage = library()
     const asked = Array.from({ length: 3 }, () => ({ kind: 'timestamps' }) as const)
     const names = Array.from({ length: 10 }, (_, index) => `more-${index}`)
@@ -208,7 +208,7 @@ describe('runTransaction: lists', () => {
     expect(outcomes[1]).toMatchObject({ error: { status: 413 } })
   })
 
-  it('leave room for records as they are printed, where one character may take six', async () => {
+  it('leave room for serialized records, where one character may take six', async () => {
     const storage = library()
     storage.seed('forms', [{ id: 'controls', payload: '\u0001'.repeat(100) }])
     const operations = Array.from({ length: 2 }, () => get('forms', 'controls'))
@@ -218,7 +218,7 @@ describe('runTransaction: lists', () => {
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['found', 'failed'])
   })
 
-  it('have no room for more of what writes keep than the answer has, and nothing is written then', async () => {
+  it("fail before anything is written if the fields that writes keep don't fit into the response", async () => {
     const storage = library()
     storage.seed('forms', [{ id: 'large', payload: 'x'.repeat(100) }])
     const move = (sortindex: number) => put('forms', 'large', { sortindex })
@@ -233,7 +233,7 @@ describe('runTransaction: lists', () => {
     expect(storage.log).toHaveLength(written)
   })
 
-  it('that would be too long together are cut off, and the writes stand', async () => {
+  it('that are too long together are cut off, and the writes succeed', async () => {
     const storage = library()
     storage.streamChunkBytes = 64
 
@@ -250,7 +250,7 @@ describe('runTransaction: lists', () => {
     expect(storage.contents().tabs!.a!.payload).toBe('new')
   })
 
-  it('whose stream fails fail the whole, before anything is written', async () => {
+  it('fail the whole batch, before anything is written, if their stream fails', async () => {
     const storage = library()
     const { list: read } = storage
     storage.list = async (...call) => {

@@ -55,7 +55,7 @@ describe('runTransaction: a storage that is down for a while, during a batch ove
   )
 
   it.each(cases)(
-    'ends it whole: away for $ms ms at any call, of $requestMs ms for the request, staging $canStage',
+    'is applied completely or not at all: down for $ms ms at any call, of $requestMs ms for the request, staging $canStage',
     async ({ canStage, requestMs, ms }) => {
       const undisturbed = stored({ canStage })
       const nothing = JSON.stringify(undisturbed.contents())
@@ -86,7 +86,7 @@ describe('runTransaction: a storage that is down for a while, during a batch ove
     },
   )
 
-  it('reports a partial write when the storage does not come back', async () => {
+  it('reports a partial write if the storage does not recover', async () => {
     const storage = stored({ canStage: true })
     const isCommit = ({ name }: { name: string }) => name === 'commitStaged'
     let commits = 0
@@ -121,7 +121,7 @@ describe('runTransaction: a storage that is down for a while, during a batch ove
 describe('runTransaction: commits of several collections', () => {
   const puts = collections.map((collection) => put(collection, 'fresh', { payload: 'new' }))
 
-  it('are committed once one of them is visible, even after a rejected attempt', async () => {
+  it('are completed once one of them is visible, even after a rejected attempt', async () => {
     const storage = stored({ canStage: true })
     const { commitStaged } = storage
     let attempts = 0
@@ -140,7 +140,7 @@ describe('runTransaction: commits of several collections', () => {
   })
 })
 
-describe('runTransaction: a part that is rejected for good beside one that is visible', () => {
+describe('runTransaction: a permanently rejected part beside a visible one', () => {
   it.each([
     ['with 503 and a time to wait', new UpstreamError('refused', '', { status: 503, retryAfterSeconds: 60 })],
     ['like a write conflict', new UpstreamError('conflict', '', { status: 503, retryAfterSeconds: 10 })],

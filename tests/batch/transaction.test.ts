@@ -33,7 +33,7 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1 })
   })
 
-  it('keeps the sortindex of a record that was deleted and put anew, as the storage does', async () => {
+  it('keeps the sortindex of a record that was deleted and created again, as the storage does', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 5, ttlSeconds: 1000 }])
 
@@ -51,7 +51,7 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1, write: 1 })
   })
 
-  it('names the deleted records whose expired rows the storage does not find, and no others', async () => {
+  it('reports the deleted records whose expired rows the storage does not find, and no others', async () => {
     const storage = new ModelStorage()
     const ids = ['a', 'b,c', ' d']
     storage.seed(
@@ -70,7 +70,7 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.callCounts).toMatchObject({ write: 1, remove: 1 })
   })
 
-  it('gives a record of which only the ttl is written a new version', async () => {
+  it('gives a record a new version if only its ttl is written', async () => {
     const storage = new ModelStorage()
     const at = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
 
@@ -167,17 +167,20 @@ describe('runTransaction: storage calls', () => {
     )
   })
 
-  it.each([1, 2, 3])('are one or two more for each of %d collections never written to', async (count) => {
-    const [plain, conditional] = [new ModelStorage(), new ModelStorage()]
-    plain.emptyTimestamp = conditional.emptyTimestamp = zeroTimestamp
+  it.each([1, 2, 3])(
+    'are one or two more for each of %d collections that were never written to',
+    async (count) => {
+      const [plain, conditional] = [new ModelStorage(), new ModelStorage()]
+      plain.emptyTimestamp = conditional.emptyTimestamp = zeroTimestamp
 
-    await transact(plain, puts(count))
-    await transact(conditional, puts(count, onlyIfAbsent))
+      await transact(plain, puts(count))
+      await transact(conditional, puts(count, onlyIfAbsent))
 
-    const usual = 3 * count
-    expect(plain.calls.length - usual).toBe(count)
-    expect(conditional.calls.length - usual).toBe(2 * count)
-  })
+      const usual = 3 * count
+      expect(plain.calls.length - usual).toBe(count)
+      expect(conditional.calls.length - usual).toBe(2 * count)
+    },
+  )
 })
 
 describe('runTransaction: sizes', () => {
@@ -191,32 +194,35 @@ describe('runTransaction: sizes', () => {
       limit: { maxPostRecords: 2, batch: { maxTotalBytes: 9_000_000, maxTotalRecords: 3 } },
       what: 'than one staged batch may have',
     },
-  ])('rejects more than one upload takes, $what, with nothing written; reads stand', async ({ limit }) => {
-    const storage = new ModelStorage()
-    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-    const before = storage.contents()
-    storage.maxima = { ...generousLimits, ...limit }
-    const wide = 'x'.repeat(300_000)
+  ])(
+    'rejects writes too large for one upload, $what, without writing anything; reads succeed',
+    async ({ limit }) => {
+      const storage = new ModelStorage()
+      storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+      const before = storage.contents()
+      storage.maxima = { ...generousLimits, ...limit }
+      const wide = 'x'.repeat(300_000)
 
-    const { outcomes } = await transact(storage, [
-      ...['a', 'b', 'c', 'd'].map((id) => put('tabs', id, { payload: wide })),
-      get('tabs', 'a'),
-      put('history', 'a', { payload: 'x' }),
-    ])
+      const { outcomes } = await transact(storage, [
+        ...['a', 'b', 'c', 'd'].map((id) => put('tabs', id, { payload: wide })),
+        get('tabs', 'a'),
+        put('history', 'a', { payload: 'x' }),
+      ])
 
-    for (const outcome of outcomes.slice(0, 4)) {
-      expect(outcome).toMatchObject({ outcome: 'failed', error: { status: 413 } })
-    }
-    expect(outcomes.slice(4)).toMatchObject([
-      { outcome: 'found', record: { payload: 'old' } },
-      { outcome: 'stored' },
-    ])
-    expect(storage.contents()).toEqual({ ...before, history: { a: { payload: 'x' } } })
-  })
+      for (const outcome of outcomes.slice(0, 4)) {
+        expect(outcome).toMatchObject({ outcome: 'failed', error: { status: 413 } })
+      }
+      expect(outcomes.slice(4)).toMatchObject([
+        { outcome: 'found', record: { payload: 'old' } },
+        { outcome: 'stored' },
+      ])
+      expect(storage.contents()).toEqual({ ...before, history: { a: { payload: 'x' } } })
+    },
+  )
 })
 
 describe('runTransaction: refusals', () => {
-  it('reports a record that the storage would not take, and what that means for later operations', async () => {
+  it('reports a record that the storage rejects, and its effect on later operations', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
     storage.refusedIds.set('bad', 'invalid')
@@ -247,7 +253,7 @@ describe('runTransaction: refusals', () => {
     expect(storage.contents()).toEqual({ tabs: { bad: { payload: 'old' } } })
   })
 
-  it('fails the writes of a collection over quota, and lets its reads and the other collections stand', async () => {
+  it('fails the writes of a collection over quota; its reads and the other collections succeed', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.fault = ({ name, collection }) => (name === 'stage' && collection === 'tabs' ? 'quota' : null)
@@ -319,7 +325,7 @@ describe('runTransaction: other writers', () => {
 })
 
 describe('runTransaction: time', () => {
-  it('commits nothing when reading has taken too long', async () => {
+  it('commits nothing if reading takes too long', async () => {
     const storage = new ModelStorage()
     storage.onCall = ({ name }) => {
       if (name === 'snapshot') storage.clock.nowMs += 4500
@@ -332,7 +338,7 @@ describe('runTransaction: time', () => {
     expect(storage.hasBegunCommit).toBe(false)
   })
 
-  it('is committed when a storage writes instead of staging', async () => {
+  it('is committed if a storage writes instead of staging', async () => {
     const storage = new ModelStorage()
     storage.limits = async () => generousLimits
     storage.maxima = { ...generousLimits, batch: null }
@@ -345,8 +351,8 @@ describe('runTransaction: time', () => {
   })
 })
 
-describe('runTransaction: what it rejects with', () => {
-  it('does not hide a defect behind an upstream failure', async () => {
+describe('runTransaction: errors', () => {
+  it('do not hide a defect behind an upstream failure', async () => {
     const storage = new ModelStorage()
     storage.snapshot = async () => {
       throw new RangeError('a defect')

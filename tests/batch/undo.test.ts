@@ -15,7 +15,7 @@ function doomed(): ModelStorage {
 
 const doom: Operation = put('zoo', 'z', { payload: 'z' })
 
-describe('runTransaction: undoing', () => {
+describe('runTransaction: undo', () => {
   const weighty = { id: 'a', payload: 'old', sortindex: 4 }
   const light = { id: 'a', payload: 'old' }
   it.each<[string, RecordWrite, Operation[]]>([
@@ -60,7 +60,7 @@ describe('runTransaction: undoing', () => {
     })
   })
 
-  it('keeps, and reveals, what another client has written in place of a deleted record', async () => {
+  it('keeps and reveals what another client has written in place of a deleted record', async () => {
     const storage = doomed()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },
@@ -83,7 +83,7 @@ describe('runTransaction: undoing', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
   })
 
-  it('starts again when another client writes during that check', async () => {
+  it('restarts if another client writes during that check', async () => {
     const storage = doomed()
     storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     storage.onCall = ({ name, collection }) => {

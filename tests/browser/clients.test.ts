@@ -110,7 +110,7 @@ describe('an application of another origin, in Chromium', () => {
     expect(new Set(statusesOf(bridge, 'OPTIONS'))).toEqual(new Set([204]))
   })
 
-  it('can read every header of an answer', async () => {
+  it('can read every header of a response', async () => {
     const headers = {
       'X-Weave-Backoff': '3600',
       'X-Weave-Alert': 'Closing down',
@@ -177,7 +177,7 @@ describe('an application of another origin, in Chromium', () => {
     expect(errors[6]!.headers['retry-after']).toBe('77')
   })
 
-  it('is led to the version, its request and its rights kept', async () => {
+  it('follows the redirect to the version, with its body and credentials', async () => {
     const unversioned = records.replace('/v1/', '/')
 
     const answer = await call(page, 'fetch', { url: unversioned, init: { headers: home.headers } })
@@ -188,7 +188,7 @@ describe('an application of another origin, in Chromium', () => {
 })
 
 describe('cors_origins with a list, in Chromium', () => {
-  it('lets its origins in and keeps others out, before anything is done', async () => {
+  it('allows its origins and rejects others before anything is executed', async () => {
     const [welcome, stranger] = [startApplication(), startApplication()]
     const bridge = await startTestBridge({
       settings: { cors_origins: `${welcome.origin}, https://app.example` },

@@ -69,7 +69,7 @@ async function execute(page: Page, id: string, parameters: Record<string, string
 }
 
 describe('/v1/docs in Chromium', () => {
-  it('draws all sections, records first, with the version in every path, links, and where writes are enabled', async () => {
+  it('shows all sections, records first, with the version in every path, links, and which writes are enabled', async () => {
     const page = await openDocs({ viewport: desk })
 
     const tags = page.locator('.opblock-tag [data-tag], .opblock-tag')
@@ -98,7 +98,7 @@ describe('/v1/docs in Chromium', () => {
     expect(description).toContain('Enabled here in bookmarks, scratch')
   })
 
-  it('lists with the access token given to Authorize', async () => {
+  it('lists records with the access token given to Authorize', async () => {
     const page = await openDocs()
     const bucket_id = bridge.user.clientState
     await authorize(page, { bearer: bridge.user.bearerToken(), keyId: bridge.user.keyId })
@@ -108,7 +108,7 @@ describe('/v1/docs in Chromium', () => {
     expect(list.body.data.map(({ id }: { id: string }) => id).toSorted()).toEqual(['first', 'menu', 'second'])
   })
 
-  it('asks for the token first, fills in the rest, and knows it after a reload', async () => {
+  it('asks for the token first, fills in the rest, and keeps it through a reload', async () => {
     const page = await openDocs()
     const first = await page.evaluate(() => document.querySelector('input')?.name)
     await page.fill('[name=BEARER_TOKEN]', bridge.user.bearerToken())
@@ -128,7 +128,7 @@ describe('/v1/docs in Chromium', () => {
     expect(stored).toBe(0)
   })
 
-  it('takes values in quotes, where the browser rejects the page its storage, too', async () => {
+  it('accepts quoted values, even if the browser denies the page its storage', async () => {
     const page = await openDocs()
     await page.addInitScript(() => {
       const get = () => {
@@ -149,7 +149,7 @@ describe('/v1/docs in Chromium', () => {
     expect(collections.status).toBe(200)
   })
 
-  it('draws nothing that a link brings in place of a bucket', async () => {
+  it('ignores anything in a link that is not a valid bucket', async () => {
     const more = 'x","description":"# Session ended","x-more":"'
     const fragment = `#BEARER_TOKEN=a&KEY_ID=b&BUCKET=${encodeURIComponent(more)}`
     const page = await openDocs({}, `${bridge.url}/v1/docs${fragment}`)
@@ -160,7 +160,7 @@ describe('/v1/docs in Chromium', () => {
     expect(text).not.toContain('Session ended')
   })
 
-  it('takes what the link of the sandbox holds, out of sight, and writes where no device looks', async () => {
+  it("reads the sandbox's link, removes it from the address bar, and writes to a collection that no device reads", async () => {
     const { clientState, keyId } = bridge.user
     const fragment = `#BUCKET=${clientState}&KEY_ID=${keyId}&BEARER_TOKEN=${bridge.user.bearerToken()}`
     const page = await openDocs({}, `${bridge.url}/v1/docs${fragment}`)
@@ -202,7 +202,7 @@ describe('/v1/docs in Chromium', () => {
     expect(coloured).toBe(0)
   })
 
-  it('is dark where the browser is, and says that writes are not enabled', async () => {
+  it('follows the dark mode of the browser, and says that writes are not enabled', async () => {
     await using closed = await startTestBridge()
     const page = await openDocs({ viewport: desk, scheme: 'dark' }, `${closed.url}/v1/docs`)
     const put = page.locator('#operations-Records-putRecord .opblock-summary-description')
@@ -257,7 +257,7 @@ describe('/v1/docs in Chromium', () => {
   it.each([
     ['light', desk, ['Records-listRecords', 'Batch-batch']],
     ['dark', phone, ['Batch-batch']],
-  ] as const)('can be used by everybody, %s %p: axe finds nothing', async (scheme, viewport, opened) => {
+  ] as const)('is accessible, %s %p: axe finds nothing', async (scheme, viewport, opened) => {
     const page = await openDocs({ viewport, scheme, mayFail: true })
     const faults: string[] = []
     const look = async (name: string) => {

@@ -71,7 +71,7 @@ const focusedRow = (page: Page) =>
   })
 
 describe('long lists', () => {
-  it('have a few dozen of 5 000 rows at a time, and folders 12 deep that stay within a phone', async () => {
+  it('render a few dozen of 5 000 rows at a time, and folders 12 deep that fit on a phone', async () => {
     const page = await world.open({ user: addGreatCollector(), viewport: phone, view: 'bookmarks' })
     const sizes: Awaited<ReturnType<typeof sizeOf>>[] = []
 
@@ -133,7 +133,7 @@ describe('long lists', () => {
     expect(isBack).toBeTruthy()
   })
 
-  it('end before browsers show nothing more, and say how many have no row', async () => {
+  it("end before the browser's maximum height, and say how many items are not shown", async () => {
     const page = await world.open()
     await page.evaluate(async (address) => {
       const { LongList } = await import(address)
@@ -169,7 +169,7 @@ describe('long lists', () => {
     expect(rest).toStartWith('700,000 more have no row here')
   })
 
-  it('are gone through with the arrow keys, and a row leads to its site', async () => {
+  it('are navigated with the arrow keys, and a row leads to its site', async () => {
     const page = await world.open({ view: 'history' })
     const rows = page.locator('.row')
     const site = await rows.nth(1).locator('.row-main').getAttribute('href')
@@ -192,7 +192,7 @@ describe('long lists', () => {
 })
 
 describe('the tree of bookmarks', () => {
-  it('has the keys of a tree', async () => {
+  it('supports the standard keys of a tree', async () => {
     const page = await world.open({ view: 'bookmarks' })
     const top = 'Bookmarks Toolbar'
     const seen: unknown[] = []
@@ -230,7 +230,7 @@ describe('the tree of bookmarks', () => {
     expect(tabbable).toBe(2)
   })
 
-  it('goes to the row that begins with what is typed, and closes all folders at once', async () => {
+  it('goes to the row that begins with the typed text, and closes all folders at once', async () => {
     const page = await world.open({ view: 'bookmarks' })
     const seen: unknown[] = []
     await page.locator('[role=treeitem]').first().focus()
@@ -253,7 +253,7 @@ describe('the tree of bookmarks', () => {
     expect(closed).toEqual(['Bookmarks Toolbar', 'Bookmarks Menu', 'Other Bookmarks', 'Mobile Bookmarks'])
   })
 
-  it('is opened and closed with the mouse, and stays so', async () => {
+  it('is opened and closed with the mouse, and keeps its state', async () => {
     const page = await world.open({ view: 'bookmarks' })
     const folder = page.locator('[aria-level="2"].folder').first()
     await folder.waitFor()
@@ -273,7 +273,7 @@ describe('the tree of bookmarks', () => {
 })
 
 describe('`make run` and one click', () => {
-  it('show a newcomer bookmarks that can be read, after a reload, too', async () => {
+  it('show a newcomer readable bookmarks, also after a reload', async () => {
     await using sandbox = start(['sandbox', '--port', '0'])
     const [, link] = await sandbox.line(/^ {2}(http\S+)$/)
 
@@ -296,7 +296,7 @@ describe('`make run` and one click', () => {
 })
 
 describe('Escape', () => {
-  it('closes what is open, and empties the search', async () => {
+  it('closes what is open, and clears the search', async () => {
     const page = await world.open()
     await lookFor(page, 'tide')
     await page.keyboard.press('Escape')
@@ -343,12 +343,12 @@ async function walk(page: Page, look: (name: string) => Promise<void>): Promise<
   await look('trouble')
 }
 
-describe('everybody', () => {
+describe('the explorer', () => {
   it.each([
     ['light', desk],
     ['dark', phone],
   ] as const)(
-    'can use everything, %s %p: axe finds nothing, and each control can be hit',
+    'is accessible, %s %p: axe finds nothing, and every control can be clicked',
     async (scheme, viewport) => {
       const page = await world.open({ scheme, viewport })
       const faults: string[] = []
@@ -370,7 +370,7 @@ describe('everybody', () => {
     },
   )
 
-  it('can read the letters that stand for sites, of any colour', async () => {
+  it('has readable site letters in every colour', async () => {
     const page = await world.open({ view: 'history' })
     const worst = () =>
       page

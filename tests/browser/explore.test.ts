@@ -43,7 +43,7 @@ async function keptBy(page: Page): Promise<string> {
 const isFormShown = (page: Page) => page.locator('#connect:not([hidden])').waitFor()
 
 describe('/v1/explore in Chromium', () => {
-  it('takes what the link holds, out of sight, and shows how much there is of everything', async () => {
+  it('reads the link, removes it from the address bar, and shows how much there is of everything', async () => {
     const page = await world.open()
 
     const counts = await page
@@ -66,7 +66,7 @@ describe('/v1/explore in Chromium', () => {
     expect(rows.slice(0, 4)).toEqual(['Bookmarks Toolbar', 'News', 'Recipes', 'Programming'])
   })
 
-  it('is made of a few files that are less than 97 KB together', async () => {
+  it('consists of a few files that are less than 97 KB together', async () => {
     const page = await world.browser.open(world.url)
 
     const { bytes, count } = await page.evaluate(() => {
@@ -82,7 +82,7 @@ describe('/v1/explore in Chromium', () => {
     expect(bytes).toBeLessThan(96_700)
   })
 
-  it('has an address for each view and each record, and Back and Forward go through them', async () => {
+  it('has an address for each view and each record, and Back and Forward work', async () => {
     const page = await world.open()
     const place = () => page.evaluate(() => `${location.hash} ${document.title}`)
     const shown = async () => [
@@ -163,7 +163,7 @@ describe('/v1/explore in Chromium', () => {
     expect(empty).toBe('')
   })
 
-  it('opens a link that comes to a tab in which another account was open', async () => {
+  it('opens a link in a tab in which another account was open', async () => {
     const friend = world.bridge.sandbox.addUser('linked')
     fillSampleData(world.bridge.sandbox, friend, { bookmarks: 40, history: 10 })
     const page = await world.open()
@@ -176,7 +176,7 @@ describe('/v1/explore in Chromium', () => {
     expect(kept).not.toContain(friend.syncKey.toString('hex'))
   })
 
-  it('shows titles with markup as they are, and links to the web only', async () => {
+  it('shows titles with markup unchanged, and links only to the web', async () => {
     const page = await world.open({ view: 'bookmarks' })
     await lookFor(page, '<img src=x')
     await detailsLinks(page).first().click()
@@ -217,7 +217,7 @@ describe('/v1/explore in Chromium', () => {
     expect(opened).toContain('not-a-secret')
   })
 
-  it('shows a record as it travels beside what it means', async () => {
+  it('shows a record both as stored and decrypted', async () => {
     const page = await world.open({ view: 'history' })
     await detailsLinks(page).first().click()
 
@@ -295,7 +295,7 @@ describe('/v1/explore in Chromium', () => {
     expect(tagged.every((text) => text.includes('#todo'))).toBe(true)
   })
 
-  it('shows titles where records have ids, and copies what they say', async () => {
+  it('shows titles where records have ids, and copies displayed values', async () => {
     const page = await world.open({ view: 'bookmarks' })
     await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
     await detailsLinks(page).nth(2).click()
@@ -319,7 +319,7 @@ describe('/v1/explore in Chromium', () => {
     expect(copied).toBe('https://en.wikipedia.org/wiki/B-tree')
   })
 
-  it('counts and lists what cannot be read', async () => {
+  it('counts and lists undecryptable records', async () => {
     const page = await world.open({ view: 'bookmarks' })
 
     const notice = await page.locator('#view .notice').innerText()
@@ -353,7 +353,7 @@ describe('/v1/explore in Chromium', () => {
     expect(bookmarks.text.match(/<DL>/g)).toHaveLength(bookmarks.text.match(/<\/DL>/g)!.length)
   })
 
-  it('saves passwords as Firefox imports them, after a warning that can be heeded', async () => {
+  it('saves passwords as Firefox imports them, after a warning that can be cancelled', async () => {
     const page = await world.open()
     let saved = 0
     page.on('download', () => (saved += 1))
@@ -401,7 +401,7 @@ describe('/v1/explore in Chromium', () => {
     expect(focused).toBe('token')
   })
 
-  it('shows what it could read when the storage fails for a collection, and reads that again', async () => {
+  it('shows what it could read when the storage fails for a collection, and retries', async () => {
     const { sandbox } = world.bridge
     const friend = sandbox.addUser('friend')
     fillSampleData(sandbox, friend, { bookmarks: 40, history: 10 })
@@ -436,7 +436,7 @@ describe('/v1/explore in Chromium', () => {
     expect(JSON.parse(text).incomplete).toEqual({ forms: expect.stringMatching(/\w/) })
   })
 
-  it('stays at a record that was not read yet when the token ended', async () => {
+  it('stays at a record that was not read yet when the token expired', async () => {
     const { user } = world.bridge
     const page = await world.browser.open(world.url, { mayFail: true })
     await page.route(/history\/records\?.*_token/, (route) => route.fulfill({ status: 401 }))
@@ -462,7 +462,7 @@ describe('/v1/explore in Chromium', () => {
     expect(page.url()).toBe(`${world.url}#/history/not-read-yet`)
   })
 
-  it('says of what was read that it is not all, when the token ends in the middle', async () => {
+  it('says that the data is incomplete when the token expires during a read', async () => {
     const { sandbox } = world.bridge
     const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
     const body = JSON.stringify({ code: 401, errno: 105, error: 'Unauthorized', message: 'It has ended' })
@@ -488,7 +488,7 @@ describe('/v1/explore in Chromium', () => {
     expect(told).toBe('Saved firefox-sync.json, without what could not be read')
   })
 
-  it('says of a list that is cut that the answer broke off', async () => {
+  it('says that the response broke off when a list is cut', async () => {
     const { sandbox } = world.bridge
     const user = sandbox.addUser('cut')
     fillSampleData(sandbox, user, { isEmpty: true })
@@ -507,7 +507,7 @@ describe('/v1/explore in Chromium', () => {
     expect(notice).toStartWith('History could not be read. The response was cut off:')
   })
 
-  it('says by which address to open it where the browser does not decrypt', async () => {
+  it('suggests an address that works where the browser does not decrypt', async () => {
     const url = world.url.replace('127.0.0.1', 'nas.test')
     const page = await world.browser.open(url + fragmentOf(world.bridge.user), { viewport: desk })
     await page.locator('#trouble:not([hidden])').waitFor()
@@ -521,7 +521,7 @@ describe('/v1/explore in Chromium', () => {
     expect(told).toBe('This browser does not allow copying')
   })
 
-  it('says what is wrong beside the field that it is about', async () => {
+  it('shows an error next to the field that it concerns', async () => {
     const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
     const lines = fragmentOf(world.bridge.user).slice(1)
     const stranger = world.bridge.sandbox.addUser('stranger')
@@ -552,7 +552,7 @@ describe('/v1/explore in Chromium', () => {
     expect(advice).toContain('does not decrypt the account')
   })
 
-  it('takes all four values in one paste, and forgets them when it is left', async () => {
+  it('accepts all four values in one paste, and forgets them after a disconnect', async () => {
     const page = await world.browser.open(world.url)
     const paste = (text: string) =>
       page.evaluate((pasted) => {

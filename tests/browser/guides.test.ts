@@ -18,7 +18,7 @@ afterAll(async () => {
   await bridge?.stop()
 })
 
-describe('the bare address in Chromium', () => {
+describe('the root URL in Chromium', () => {
   it('leads to the explorer, the API page and the guides, and back', async () => {
     const page = await browser.open(bridge.url, { viewport: desk })
     const address = page.url()
@@ -48,7 +48,7 @@ describe('the bare address in Chromium', () => {
 })
 
 describe('the guides in Chromium', () => {
-  it('find a section by its words, whatever their order and case, and lead there with Enter', async () => {
+  it('find a section by its words, in any order and case, and go there with Enter', async () => {
     const page = await browser.open(`${bridge.url}/v1/docs/guides/promises`, { viewport: desk })
     await page.getByLabel('Search').fill('SECRET replace')
     const results = page.getByRole('search').getByRole('link')
@@ -70,7 +70,7 @@ describe('the guides in Chromium', () => {
   it.each([
     ['desk', desk, 'light'],
     ['phone', phone, 'dark'],
-  ] as const)('can be read and used by everybody: %s %p %s', async (place, viewport, scheme) => {
+  ] as const)('are readable and accessible: %s %p %s', async (place, viewport, scheme) => {
     const faults: string[] = []
     const grounds = new Set<string>()
 

@@ -4,7 +4,7 @@ import { run } from '../../src/cli/run.ts'
 import { fakeHost, fakeCommands, leastIni, secret } from './fake-host.ts'
 
 describe('check', () => {
-  it('shows that all is well, then the settings and where they come from', async () => {
+  it('reports success, then the settings and their sources', async () => {
     const ini = `${leastIni}service.cache_url = rediss://bridge:hunter2@cache.example.org/1\n`
     const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': ini }, { SERVICE_PORT: '9000' })
@@ -25,7 +25,7 @@ describe('check', () => {
     expect(host.out).not.toContain('hunter2')
   })
 
-  it('exits with 2 when a service does not respond, and reports the others, too', async () => {
+  it('exits with 2 if a service does not respond, and still reports the others', async () => {
     const programs = fakeCommands({ cache: { ok: false, detail: 'cannot connect to 127.0.0.1:6379' } })
     const host = fakeHost({ 'bridge.ini': leastIni })
 
@@ -46,7 +46,7 @@ describe('check', () => {
     expect(host.err).toBe('the settings are valid\n')
   })
 
-  it('prints one object with --json, whether the settings are good or bad', async () => {
+  it('prints one object with --json, whether the settings are valid or not', async () => {
     const programs = fakeCommands({ cache: { ok: false, detail: 'no answer' } })
     const good = fakeHost({ f: leastIni })
     const bad = fakeHost({ f: `${leastIni}service.readonly = maybe\n` })

@@ -28,7 +28,7 @@ const shells: [how: string, shell: Shell, command: string[], begin: string][] = 
 
 describe('completionScript', () => {
   describe.each(shells)('in %s', (_, shell, command, begin) => {
-    it.skipIf(Bun.which(shell) === null)('completes what is typed before the tabulator', async () => {
+    it.skipIf(Bun.which(shell) === null)('completes what is typed before the Tab key', async () => {
       using folder = temporaryFolder()
       writeFileSync(folder.file('_sync-bridge'), completionScript(shell))
       writeFileSync(folder.file('settings.ini'), '')

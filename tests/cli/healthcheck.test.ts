@@ -26,7 +26,7 @@ describe('healthcheck', () => {
     ['v1/', true, '/v1/__heartbeat__'],
     ['v1/__heartbeat__', false, '/v1/__heartbeat__'],
     ['__lbheartbeat__', true, '/__lbheartbeat__'],
-  ])('asks below %j, with --deep %j, for %s', async (path, isDeep, expected) => {
+  ])('requests the right path below %j, with --deep %j, for %s', async (path, isDeep, expected) => {
     const asked: string[] = []
     const url = serve((found) => {
       asked.push(found)
@@ -56,7 +56,7 @@ describe('healthcheck', () => {
     expect(host.err).toBe(`unhealthy: ${url.host}: ECONNREFUSED\n`)
   })
 
-  it('fails when no answer comes in time', async () => {
+  it('fails if no response arrives in time', async () => {
     const never = Promise.withResolvers<Response>()
     const url = serve(() => never.promise)
     const host = fakeHost()

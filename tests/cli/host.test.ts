@@ -7,7 +7,7 @@ import { runBash } from '../support/processes.ts'
 const hostFile = join(import.meta.dir, '../../src/cli/host.ts')
 
 describe('processHost', () => {
-  it('reads what the kernel shows as files', () => {
+  it('reads virtual files of the kernel', () => {
     const text = processHost().readFile('/proc/sys/net/ipv4/ip_forward')
 
     expect(text).toMatch(/^[01]\n$/)
@@ -25,7 +25,7 @@ describe('processHost', () => {
     expect([exitCode, stderr.toString()]).toEqual([0, 'told EPIPE'])
   })
 
-  it('drains what was written, but does not wait for a reader that has stopped', async () => {
+  it('waits until output is written, but not for a reader that has stopped', async () => {
     const program = `
       import { processHost } from ${JSON.stringify(hostFile)}
       const { stdout, drain } = processHost()

@@ -4,7 +4,7 @@ import { run } from '../../src/cli/run.ts'
 import { fakeHost, fakeCommands } from './fake-host.ts'
 
 describe('init', () => {
-  it('prints examples that are right as they are', async () => {
+  it('prints examples that are valid as they are', async () => {
     const initial = fakeHost()
     await run(['init'], initial)
     const programs = fakeCommands()

@@ -6,7 +6,7 @@ import { fakeHost } from './fake-host.ts'
 describe('takeoverRisk', () => {
   const file = '/proc/sys/net/ipv4/tcp_migrate_req'
 
-  it('is none where the kernel moves waiting connections', () => {
+  it('is null if the kernel moves waiting connections', () => {
     expect(takeoverRisk(fakeHost({ [file]: '1\n' }).readFile)).toBeNull()
   })
 

@@ -5,7 +5,7 @@ import { run } from '../../src/cli/run.ts'
 import { fakeHost, fakeCommands, leastIni } from './fake-host.ts'
 
 describe('scrubEnvironment', () => {
-  it('removes what would redirect or weaken connections, and leaves the rest', () => {
+  it('removes variables that would redirect or weaken connections, and leaves the rest', () => {
     const environment: Record<string, string | undefined> = {
       HTTP_PROXY: 'http://proxy',
       https_proxy: 'http://proxy',
@@ -27,7 +27,7 @@ describe('scrubEnvironment', () => {
     ['BUN_CONFIG_VERBOSE_FETCH', 'curl', "prints requests with users' credentials"],
     ['BUN_INSPECT', 'ws://127.0.0.1:6499/x', 'lets others run code in this process'],
     ['BUN_INSPECT_CONNECT_TO', '127.0.0.1:6499', 'lets others run code in this process'],
-  ])('keeps the service from starting with %s=%s', async (name, value, reason) => {
+  ])('prevents the start of the service with %s=%s', async (name, value, reason) => {
     const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': leastIni }, { [name]: value })
 
@@ -36,7 +36,7 @@ describe('scrubEnvironment', () => {
     expect(host.err).toBe(`environment: ${name} ${reason}: unset it\n`)
   })
 
-  it('lets commands that connect to nothing run in any environment', async () => {
+  it('lets commands without connections run in any environment', async () => {
     expect(await run(['init'], fakeHost({}, { NODE_TLS_REJECT_UNAUTHORIZED: '0' }))).toBe(0)
   })
 })

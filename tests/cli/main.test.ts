@@ -12,7 +12,7 @@ function start(args: string[], environment: Record<string, string> = {}) {
 }
 
 describe('main', () => {
-  it('ends with the exit code of the command, once everything is written', () => {
+  it('exits with the code of the command, once everything is written', () => {
     const asked = start(['--version'])
     const wrong = start(['nothing'])
 
@@ -32,14 +32,14 @@ describe('main', () => {
     expect(exitCode).toBe(0)
   })
 
-  it.each([['init'], ['completion bash']])('fails when what "%s" prints can not be written', (command) => {
+  it.each([['init'], ['completion bash']])(`fails if the output of "%s" can't be written`, (command) => {
     const { exitCode, stderr } = runBash('"$1" "$2" $3 >/dev/full', process.execPath, main, command)
 
     expect(exitCode).toBe(1)
     expect(stderr.toString()).toEndWith('cannot write to standard output: ENOSPC\n')
   })
 
-  it('reads settings from files, relative names from beside the settings', () => {
+  it('reads settings from files, and relative names from their folder', () => {
     using folder = temporaryFolder()
     const path = folder.file('bridge.ini')
     const lines = ['token_server_url = https://token.example.org', 'certificate_ca_bundle = ca.pem']

@@ -26,7 +26,7 @@ function slowSink() {
 }
 
 describe('createLineWriter', () => {
-  it('gives the sink whole lines, as many as fit into a piece', async () => {
+  it('writes whole lines to the sink, as many as fit into a chunk', async () => {
     const { sink, texts, take } = slowSink()
     const writer = createLineWriter(sink, () => {})
 
@@ -38,7 +38,7 @@ describe('createLineWriter', () => {
     expect(writer.dropped()).toBe(0)
   })
 
-  it('drops the newest lines when the reader has stopped, and says so when it reads again', async () => {
+  it('drops the newest lines when the reader has stopped, and reports that when it reads again', async () => {
     const { sink, texts, take } = slowSink()
     const onRecovered = (lost: number) => writer.write(`-${lost}`)
     const writer: ReturnType<typeof createLineWriter> = createLineWriter(sink, onRecovered)
@@ -52,7 +52,7 @@ describe('createLineWriter', () => {
     expect(writer.dropped()).toBe(2)
   })
 
-  it('counts the lines of a text that could not be written, and continues', async () => {
+  it('counts the lines that could not be written, and continues', async () => {
     const { sink, texts, take } = slowSink()
     const lost: number[] = []
     const writer = createLineWriter(sink, (count) => lost.push(count))
@@ -86,7 +86,7 @@ async function lineOn(output: { isTty: boolean; isJournal: boolean }, environmen
 describe('createOutputLog', () => {
   const terminal = { isTty: true, isJournal: false }
 
-  it('colours text for a terminal, unless the environment says NO_COLOR', async () => {
+  it('colours text on a terminal, unless NO_COLOR is set', async () => {
     expect(await lineOn(terminal, {})).toContain('\x1b[33mwarning')
     expect(await lineOn(terminal, { NO_COLOR: '' })).toContain('\x1b[33mwarning')
     expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(/^[\d-]+T[\d:.]+Z warning redis error\n$/)

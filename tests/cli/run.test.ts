@@ -97,7 +97,7 @@ describe('run', () => {
     expect(host.err).toBe('')
   })
 
-  it('shows the help as an error when nothing is asked', async () => {
+  it('shows the help as an error without arguments', async () => {
     const host = fakeHost()
 
     expect(await run([], host)).toBe(2)
@@ -145,22 +145,19 @@ describe('run', () => {
     )
   })
 
-  it.each([['serve'], ['check']])(
-    'does not let "%s" go on with settings that can not run together',
-    async (command) => {
-      const programs = fakeCommands()
-      const host = fakeHost({ 'bridge.ini': `${leastIni}service.metrics_listen = 127.0.0.1:8000\n` })
+  it.each([['serve'], ['check']])('stops "%s" if settings contradict each other', async (command) => {
+    const programs = fakeCommands()
+    const host = fakeHost({ 'bridge.ini': `${leastIni}service.metrics_listen = 127.0.0.1:8000\n` })
 
-      expect(await run([command, '--config', 'bridge.ini'], host, programs)).toBe(2)
-      expect([programs.served.length, programs.probed]).toEqual([0, 0])
-      expect(host.err)
-        .toBe(`bridge.ini:3: service.metrics_listen: is the address of this service itself: name another port
+    expect(await run([command, '--config', 'bridge.ini'], host, programs)).toBe(2)
+    expect([programs.served.length, programs.probed]).toEqual([0, 0])
+    expect(host.err)
+      .toBe(`bridge.ini:3: service.metrics_listen: is the address of this service itself: name another port
 sync-bridge: 1 problem with the settings
 `)
-    },
-  )
+  })
 
-  it('tells what is misspelt beside what is missing', async () => {
+  it('reports misspelt settings together with missing ones', async () => {
     const environment = {
       SERVICE_TOKEN_SERVER_URI: 'https://t.example',
       SERVICE_CACHE_HMAC_SECRET: 'ab'.repeat(32),
@@ -174,7 +171,7 @@ sync-bridge: 1 problem with the settings
     ])
   })
 
-  it('warns of what is allowed but seldom meant', async () => {
+  it('warns about settings that are allowed but rarely intended', async () => {
     const ini = `${leastIni}service.host = 0.0.0.0\nservice.workers = 2\nservice.cache_backend = memory\n`
     const environment = { SERVICE_PROT: '1', SERVICE_ACCOUNT: 'x', SSL_CERT_FILE: '/etc/ca.pem' }
     const host = fakeHost({ 'bridge.ini': ini }, environment, { isPublic: () => true })
@@ -189,7 +186,7 @@ warning: environment: SSL_CERT_FILE adds trusted certificates: unset it, or set 
 `)
   })
 
-  it('hands the sandbox its options', async () => {
+  it('passes the options to the sandbox', async () => {
     const programs = fakeCommands()
     const flags = '--upstream-only --empty --log --port=1 --storage-port 0 --seed Tabs=3 --seed=forms=0'
 

@@ -4,7 +4,7 @@ import { run } from '../../src/cli/run.ts'
 import { fakeHost, leastIni } from './fake-host.ts'
 
 describe('systemd-unit', () => {
-  it('starts this executable with the usual settings file', async () => {
+  it('starts this executable with the default settings file', async () => {
     const host = fakeHost()
 
     expect(await run(['systemd-unit'], host)).toBe(0)
@@ -14,7 +14,7 @@ describe('systemd-unit', () => {
     expect(host.err).toBe('')
   })
 
-  it('names what the runtime looks for, so that the service need not start itself again', async () => {
+  it('sets the variables of the runtime, so that the service does not restart itself', async () => {
     const host = fakeHost()
 
     expect(await run(['systemd-unit'], host)).toBe(0)
@@ -27,7 +27,7 @@ describe('systemd-unit', () => {
     ])
   })
 
-  it('starts with the given file wherever the unit is started from', async () => {
+  it('finds the given file from any directory', async () => {
     const host = fakeHost()
 
     expect(await run(['systemd-unit', '--config', 'my files/50%$.ini'], host)).toBe(0)
@@ -36,7 +36,7 @@ describe('systemd-unit', () => {
     )
   })
 
-  it('names the usual executable when it runs from source', async () => {
+  it('uses the default executable when run from source', async () => {
     const host = fakeHost({}, {}, { standalone: false, executablePath: '/usr/bin/bun' })
 
     expect(await run(['systemd-unit'], host)).toBe(0)
@@ -49,7 +49,7 @@ describe('systemd-unit', () => {
     ['service.shutdown_delay_seconds = 2.5\nservice.shutdown_grace_seconds = 60\n', 73, 65_536],
     ['service.max_concurrent_requests = 20000\n', 45, 80_512],
     ['service.port = none\n', 45, 65_536],
-  ])('gives it the time and the files that its settings need: %j', async (lines, seconds, files) => {
+  ])('sets the timeouts and file limits that its settings need: %j', async (lines, seconds, files) => {
     const host = fakeHost({ '/etc/bridge.ini': leastIni + lines })
 
     await run(['systemd-unit', '--config', '/etc/bridge.ini'], host)

@@ -42,7 +42,7 @@ describe('checkAccount', () => {
     expect(check(typed)).toContain(words)
   })
 
-  it('needs no sync key of those who do not decrypt, and keeps what renews a token', () => {
+  it('requires no sync key if nothing is decrypted, and keeps what renews a token', () => {
     const more = {
       bridgeUrl: 'http://127.0.0.1:8000/sync',
       refreshToken: 'r',
@@ -67,7 +67,7 @@ describe('parseAccount', () => {
     expect(parseAccount('BEARER_TOKEN=a%zz')).toEqual({ token: 'a%zz' })
   })
 
-  it('reads what formatAccount writes, which has no line for what is empty', () => {
+  it('reads what formatAccount writes, which omits empty values', () => {
     const account = {
       ...good,
       bridgeUrl: 'http://127.0.0.1:8000',

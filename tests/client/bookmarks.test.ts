@@ -4,7 +4,7 @@ import { isReadable } from '../../src/client/collection.ts'
 import { bookmark, folder, record, shape, titles, unreadable } from './records.ts'
 
 describe('bookmarkTree', () => {
-  it('goes by the children of folders, then by what bookmarks say of their folder', () => {
+  it('follows the children of folders, then the parent of bookmarks', () => {
     const tree = bookmarkTree([
       folder('menu', 'places', ['second', 'inner']),
       bookmark('first', 'menu'),
@@ -28,7 +28,7 @@ describe('bookmarkTree', () => {
     ])
   })
 
-  it('shows at the end what no folder has, and nothing that is deleted or unreadable', () => {
+  it('puts records without a folder at the end, and omits deleted and unreadable ones', () => {
     const tree = bookmarkTree([
       folder('toolbar', 'places', ['gone', 'foreign', 'absent']),
       bookmark('stray', 'nowhere'),
@@ -38,7 +38,7 @@ describe('bookmarkTree', () => {
     expect(shape(tree)).toBe('toolbar() stray')
   })
 
-  it('comes to an end with folders that hold one another, and with children that are none', () => {
+  it('ends with folders that contain each other, and with invalid children', () => {
     const tree = bookmarkTree([
       folder('one', 'two', ['two']),
       folder('two', 'one', ['one', 'menu']),
@@ -51,7 +51,7 @@ describe('bookmarkTree', () => {
     expect(tree.map(({ count }) => count)).toEqual([0, 1, 0])
   })
 
-  it('shows what hangs on folders that hold one another, below one of them', () => {
+  it('shows what belongs to a cycle of folders, below one of them', () => {
     const tree = bookmarkTree([
       bookmark('leaf', 'tail'),
       folder('tail', 'one', []),
@@ -63,7 +63,7 @@ describe('bookmarkTree', () => {
     expect(shape(tree)).toBe('self() one(tail(leaf) two())')
   })
 
-  it('is of any depth', () => {
+  it('supports any depth', () => {
     const chain = Array.from({ length: 20_000 }, (_, index) =>
       folder(`${index}`, `${index - 1}`, [`${index + 1}`]),
     )
@@ -74,7 +74,7 @@ describe('bookmarkTree', () => {
     expect(tree).toMatchObject([{ count: 1 }])
   })
 
-  it('shows a record under whatever id, and leaves out children that are no ids', () => {
+  it('shows a record with any id, and omits children that are not ids', () => {
     const odd = { toString: 1, valueOf: 1 }
     const nameless = (id: string) => record({ id, type: 'folder', parentid: 'menu', children: [odd] })
 
@@ -83,7 +83,7 @@ describe('bookmarkTree', () => {
     expect(shape(tree)).toBe('menu(constructor() __proto__())')
   })
 
-  it('has the names of the folders at the top, and what the caller adds', () => {
+  it("names the root folders, and adds the caller's fields", () => {
     const records = [record({ id: 'toolbar', type: 'folder', children: ['a'] }), bookmark('a', 'toolbar')]
 
     const plain = bookmarkTree(records)
@@ -101,7 +101,7 @@ describe('bookmarkTree', () => {
 })
 
 describe('walk', () => {
-  it('leaves out what is in folders that are not open', () => {
+  it('omits the contents of closed folders', () => {
     const tree = bookmarkTree([
       folder('menu', 'places', ['inner', 'last']),
       folder('inner', 'menu', ['a']),
@@ -116,7 +116,7 @@ describe('walk', () => {
 })
 
 describe('foldersNamed', () => {
-  it('finds folders by id before titles, and all of one title', () => {
+  it('finds folders by id before titles, and all with the same title', () => {
     const named = (id: string, title: string) =>
       record({ id, type: 'folder', title, parentid: 'menu', children: [] })
     const tree = bookmarkTree([

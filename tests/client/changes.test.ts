@@ -77,7 +77,7 @@ describe('changes', () => {
     expect(told.toSorted()).toEqual(['forms a', 'forms b'])
   })
 
-  it('reads with the new keys what was encrypted with them, in a collection of any name', async () => {
+  it('uses the new keys for what was encrypted with them, in a collection of any name', async () => {
     await using bridge = await startWatched()
 
     const { told } = await watch(bridge, [
@@ -109,7 +109,7 @@ describe('changes', () => {
     expect(errors).toEqual([expect.stringContaining('No response from the bridge')])
   })
 
-  it('waits between its rounds for as long as the bridge asks, and says so', async () => {
+  it('pauses between rounds for as long as the bridge asks, and reports that', async () => {
     await using bridge = await startWatched()
     const [naps, told]: [number[], string[]] = [[], []]
     let isBusy = true

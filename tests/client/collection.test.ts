@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => bridge.stop())
 
 describe('Collection', () => {
-  it('has all records, decrypted, page by page', async () => {
+  it('returns all records, decrypted, page by page', async () => {
     const history = new SyncClient(accountAt(bridge)).collection('history')
 
     const pages = await all(history.pages({ pageSize: 20 }))
@@ -28,7 +28,7 @@ describe('Collection', () => {
     expect(new Set(pages.map((page) => page.lastModified))).toEqual(new Set([lastModified]))
   })
 
-  it('has a record that changes between two pages, as it is then', async () => {
+  it('returns a record that changes between two pages in its latest version', async () => {
     const { sandbox, user } = bridge
     const oldest = sandbox
       .records(user, 'history')
@@ -51,7 +51,7 @@ describe('Collection', () => {
     expect(modified).toBeGreaterThan(oldest.modified)
   })
 
-  it('has what has changed since a moment, deletions too', async () => {
+  it('returns changes since a time, including deletions', async () => {
     const forms = new SyncClient(accountAt(bridge)).collection('forms')
     const { lastModified } = await forms.count()
     await upload(bridge, 'forms', { id: 'new', name: 'x' }, { id: 'gone', deleted: true })
@@ -65,7 +65,7 @@ describe('Collection', () => {
     expect(records.filter(isReadable).map(({ stored }) => stored.id)).toEqual(['new'])
   })
 
-  it('has meta, which is not encrypted, even where it is empty', async () => {
+  it('returns meta, which is not encrypted, even if it is empty', async () => {
     const meta = new SyncClient({ ...accountAt(bridge), syncKey: '' }).collection('meta')
     const before = await all(meta.records())
     bridge.sandbox.write(bridge.user, 'meta', [{ id: 'global', payload: '' }])

@@ -11,7 +11,7 @@ import { authentication, clear, damaged, encryption, key, sealed } from './damag
 
 describe('decryptRecord and collectionKeys', () => {
   it.each(Object.entries({ ...damaged, whole: sealed(clear) }))(
-    'means the same by %s in a browser, which has only WebCrypto',
+    'returns the same for %s in a browser, which only has WebCrypto',
     async (_, payload) => {
       const pair = await keyPairFromHex(key)
       const records = [{ id: 'right', payload }]
@@ -27,7 +27,7 @@ describe('decryptRecord and collectionKeys', () => {
     await expect(decryptRecord(keyPairFromHex(key), { id: 'right', payload })).rejects.toThrow()
   })
 
-  it('takes keys without any of single collections, and says when there are none', async () => {
+  it('accepts keys without any of single collections, and reports missing keys', async () => {
     const pair = [encryption!, authentication!].map((half) => half.toString('base64'))
     const open = (content: object) =>
       collectionKeys(keyPairFromHex(key), { id: 'keys', payload: sealed(JSON.stringify(content)) })
@@ -38,19 +38,22 @@ describe('decryptRecord and collectionKeys', () => {
     await expect(open({ id: 'keys' })).rejects.toThrow('it contains no keys')
   })
 
-  it.each(['constructor', '__proto__'])('has the common keys for a collection called %s', async (name) => {
-    const pair = [encryption!, authentication!].map((half) => half.toString('base64'))
-    const keys = JSON.stringify({ id: 'keys', default: pair, collections: {} })
-    const keysOf = await collectionKeys(keyPairFromHex(key), { id: 'keys', payload: sealed(keys) })
+  it.each(['constructor', '__proto__'])(
+    'returns the common keys for a collection called %s',
+    async (name) => {
+      const pair = [encryption!, authentication!].map((half) => half.toString('base64'))
+      const keys = JSON.stringify({ id: 'keys', default: pair, collections: {} })
+      const keysOf = await collectionKeys(keyPairFromHex(key), { id: 'keys', payload: sealed(keys) })
 
-    const payload = await encryptRecord(keysOf(name), { id: 'a' })
+      const payload = await encryptRecord(keysOf(name), { id: 'a' })
 
-    expect(await decryptRecord(keyPairFromHex(key), { id: 'a', payload })).toEqual({ id: 'a' })
-  })
+      expect(await decryptRecord(keyPairFromHex(key), { id: 'a', payload })).toEqual({ id: 'a' })
+    },
+  )
 })
 
 describe('encryptRecord', () => {
-  it('makes payloads that decryptRecord opens, each another one', async () => {
+  it('creates payloads that decryptRecord decrypts, each different', async () => {
     const record = { id: 'a', title: '«é» \ud83d', children: ['b'], deleted: false }
 
     const payloads = [
@@ -73,7 +76,7 @@ describe('UnreadableRecord', () => {
     ['It is not encrypted like Firefox does it', damaged['no padding']],
     ['Its content is not a record', sealed('7')],
     ['Its content belongs to another id', damaged['content of another id']],
-  ])('says: %s', async (reason, payload) => {
+  ])('explains: %s', async (reason, payload) => {
     const error = await decryptRecord(keyPairFromHex(key), { id: 'right', payload }).catch(
       (caught: unknown) => caught,
     )
@@ -85,7 +88,7 @@ describe('UnreadableRecord', () => {
 })
 
 describe('keyPairFromHex', () => {
-  it('takes nothing but 128 hexadecimal digits', () => {
+  it('accepts only 128 hexadecimal digits', () => {
     for (const text of ['', key.slice(1), `${key}0`, key.replace('0', 'g')])
       expect(() => keyPairFromHex(text)).toThrow('128 hexadecimal digits')
   })

@@ -11,7 +11,7 @@ import {
 import { bookmark, folder, record, unreadable } from './records.ts'
 
 describe('bookmarksHtml', () => {
-  it('is what browsers import, with everything in titles and addresses escaped', () => {
+  it('is what browsers import, with everything in titles and URLs escaped', () => {
     const tree = bookmarkTree([
       folder('toolbar', 'places', ['a', 'line']),
       bookmark('a', 'toolbar', {
@@ -55,7 +55,7 @@ describe('bookmarksHtml', () => {
     ])
   })
 
-  it('is of any depth, and grows no faster than that', () => {
+  it('supports any depth, and grows linearly with it', () => {
     const sizeOf = (depth: number) => {
       const chain = Array.from({ length: depth }, (_, index) => folder(`${index}`, `${index - 1}`, []))
       const text = bookmarksHtml(bookmarkTree([...chain, bookmark('deepest', `${depth - 1}`)]))
@@ -69,7 +69,7 @@ describe('bookmarksHtml', () => {
 })
 
 describe('passwordsCsv', () => {
-  it('has the columns that Firefox exports, and quotes whatever is in them', () => {
+  it('has the columns that Firefox exports, and quotes every value', () => {
     const clear = {
       id: '{a}',
       hostname: 'https://a.example',
@@ -90,7 +90,7 @@ describe('passwordsCsv', () => {
 })
 
 describe('historyCsv', () => {
-  it('has a line for each visit, the latest first, and nothing that a spreadsheet would compute', () => {
+  it('has a line for each visit, latest first, and nothing that a spreadsheet would evaluate', () => {
     const page = (title: unknown, visits: unknown) =>
       record({ id: 'x', histUri: 'https://x.example/', title, visits }, 'history')
     const pages = [
@@ -112,7 +112,7 @@ describe('historyCsv', () => {
 })
 
 describe('everythingJson', () => {
-  it('has collections of any name', () => {
+  it('supports collections of any name', () => {
     const text = everythingJson(
       ['constructor', '__proto__'].map((name) => record({ id: 'a' }, name)),
       new Map(),
@@ -152,7 +152,7 @@ describe('bookmarksMarkdown and bookmarkUrls', () => {
     bookmark('twin', 'inner', { title: '*B* [x]', bmkUri: 'https://b.example/a b>' }),
   ])
 
-  it('are lists in which titles and addresses are no markup', () => {
+  it("are lists in which titles and URLs can't become markup", () => {
     expect(bookmarksMarkdown(tops)).toBe(
       '# menu\n\n- [a](<https://a.example/>)\n- **inner**\n' +
         '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
@@ -160,7 +160,7 @@ describe('bookmarksMarkdown and bookmarkUrls', () => {
     )
   })
 
-  it('are addresses, each once, and none with a blank', () => {
+  it('are URLs without duplicates and spaces', () => {
     expect(bookmarkUrls(tops)).toBe('https://a.example/\nhttps://b.example/a%20b>\n')
   })
 })

@@ -46,14 +46,14 @@ describe('addBookmark', () => {
     expect((toolbar!.record.clear.children as string[]).at(-1)).toBe(added.id)
   })
 
-  it('goes to Other Bookmarks with its URL as the title, by default', async () => {
+  it('uses Other Bookmarks, and the URL as the title, by default', async () => {
     const { id, folder } = await addBookmark(client, { url })
 
     const node = walk(await tree()).find(({ record }) => record.stored.id === id)!
     expect([folder, node.title, node.parent!.record.stored.id]).toEqual(['unfiled', url, 'unfiled'])
   })
 
-  it('rejects a folder that is not there, or not the only one of its title', async () => {
+  it('rejects a folder that does not exist, or whose title is ambiguous', async () => {
     const twin = (id: string) => ({ id, type: 'folder', title: 'Twins', parentid: 'menu', children: [] })
     await upload(bridge, 'bookmarks', twin('twin00000001'), twin('twin00000002'))
 
@@ -66,7 +66,7 @@ describe('addBookmark', () => {
     expect(folder).toBe('twin00000002')
   })
 
-  it('says that a folder has changed meanwhile, and where the writing is not enabled', async () => {
+  it('reports that a folder has changed meanwhile, and that writes are not enabled', async () => {
     let isFirst = true
     const racing = new SyncClient(accountAt(bridge), {
       async fetch(address, init) {
@@ -88,7 +88,7 @@ describe('addBookmark', () => {
     await expect(refused).rejects.toThrow('405')
   })
 
-  it('knows when the same request was applied before it was repeated', async () => {
+  it('recognizes that the same request was applied before it was repeated', async () => {
     let count = 0
     const busy = new SyncClient(accountAt(bridge), {
       async fetch(address, init) {

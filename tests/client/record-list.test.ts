@@ -28,7 +28,7 @@ async function parse(text: string, pieceBytes: number): Promise<{ id: string }[]
 
 describe('parseRecords', () => {
   it.each([1000, 4097, 65_536, 10_000_000])(
-    'hands records on as they come, in pieces of %d bytes',
+    'passes records on as they arrive, in chunks of %d bytes',
     async (pieceBytes) => {
       const parts = await parse(JSON.stringify({ data: records }), pieceBytes)
 
@@ -37,14 +37,14 @@ describe('parseRecords', () => {
     },
   )
 
-  it('takes a list without records, with one, and with one that is longer than what is parsed at once', async () => {
+  it('accepts a list without records, with one, and with one longer than the parsed portion', async () => {
     const long = { id: 'long', last_modified: 1, payload: 'x'.repeat(3_000_000) }
     const lists = [[], records.slice(0, 1), [long], [long, ...records.slice(0, 2)]]
 
     for (const data of lists) expect((await parse(JSON.stringify({ data }), 10_000)).flat()).toEqual(data)
   })
 
-  it('does not need the id to come first', async () => {
+  it('does not require the id to come first', async () => {
     const data = [
       { last_modified: 1, id: 'a' },
       { last_modified: 2, id: 'b' },
@@ -53,13 +53,13 @@ describe('parseRecords', () => {
     expect((await parse(JSON.stringify({ data }), 5)).flat()).toEqual(data as object[] as { id: string }[])
   })
 
-  it.each([10, 1_000_000, -1])('rejects when the list ends after %d characters', async (length) => {
+  it.each([10, 1_000_000, -1])('rejects if the list ends after %d characters', async (length) => {
     await expect(parse(JSON.stringify({ data: records }).slice(0, length), 10_000)).rejects.toThrow(
       'broken off',
     )
   })
 
-  it('rejects when the body fails', async () => {
+  it('rejects if the body fails', async () => {
     const body = new ReadableStream<Uint8Array>({
       pull(controller) {
         controller.error(new Error('reset'))

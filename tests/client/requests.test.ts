@@ -27,7 +27,7 @@ const errorOf = (asked: Promise<unknown>) =>
   asked.catch((error: ClientError) => error) as Promise<ClientError>
 
 describe('Requests', () => {
-  it('asks below the version, whatever the address ends with', async () => {
+  it('uses the version prefix, whatever the address ends with', async () => {
     const { asked, requests } = askOf([Response.json({}), Response.json({})])
 
     await requests.ask('')
@@ -39,7 +39,7 @@ describe('Requests', () => {
     ])
   })
 
-  it('asks again after the pause that an answer names', async () => {
+  it('retries after the pause that a response requests', async () => {
     const told: string[] = []
     const onPause = (seconds: number, status: number) => told.push(`${status}: ${seconds} s`)
     const { requests } = askOf([busy(503, '0'), busy(429, '0'), Response.json({ data: [] })], { onPause })
@@ -50,7 +50,7 @@ describe('Requests', () => {
     expect(told).toEqual(['503: 0 s', '429: 0 s'])
   })
 
-  it('remembers the pause that a success asks for, which the next one does not end', async () => {
+  it('remembers the pause that a success requests, which the next success does not end', async () => {
     const asking = (backoff: string) => Response.json({}, { headers: { Backoff: backoff } })
     const { requests } = askOf([
       Response.json({}),
@@ -71,7 +71,7 @@ describe('Requests', () => {
   it.each([
     [undefined, 4],
     [0, 1],
-  ])('gives up after the last repeat: maxPauses %p', async (maxPauses, times) => {
+  ])('gives up after the last retry: maxPauses %p', async (maxPauses, times) => {
     const { asked, requests } = askOf(
       Array.from({ length: 5 }, () => busy(503, '0')),
       { maxPauses },
@@ -98,7 +98,7 @@ describe('Requests', () => {
     expect(asked).toHaveLength(1)
   })
 
-  it('ends a pause when the signal fires', async () => {
+  it('ends a pause when the signal is aborted', async () => {
     const stopping = new AbortController()
     const { requests } = askOf([busy(503, '60')], { onPause: () => stopping.abort(new Error('Stopped')) })
 
@@ -115,7 +115,7 @@ describe('Requests', () => {
     ['No response from the bridge at https://bridge.example/sync/', new TypeError('refused'), {}],
     ['the write may have been applied', new TypeError('lost'), { method: 'POST', body: {} }],
     ['the write may have been applied', new Response('{"res'), { method: 'POST', body: {} }],
-  ] as const)('says: %s', async (words, answer, options) => {
+  ] as const)('explains: %s', async (words, answer, options) => {
     const { requests } = askOf([answer])
 
     expect((await errorOf(requests.ask('/batch', options))).message).toContain(words)
@@ -124,7 +124,7 @@ describe('Requests', () => {
   it.each([
     [105, 'token'],
     [104, 'keyId'],
-  ])('names with a 401 the field that would have to change: errno %i, %s', async (errno, field) => {
+  ])('reports with a 401 the field that must change: errno %i, %s', async (errno, field) => {
     const { requests } = askOf([Response.json({ errno, message: 'No' }, { status: 401 })])
 
     expect(await errorOf(requests.ask('/x'))).toMatchObject({ field, errno, status: 401, message: 'No' })
@@ -141,7 +141,7 @@ describe('the access token', () => {
   afterAll(() => Promise.all([bridge.stop(), accounts.stop()]))
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
 
-  it('is renewed once for all requests that are rejected together, or whose refusal comes late', async () => {
+  it('is renewed once for all requests that are rejected together, or whose refusal arrives late', async () => {
     const told: string[] = []
     const late = Promise.withResolvers<void>()
     let count = 0

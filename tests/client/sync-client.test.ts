@@ -13,7 +13,7 @@ beforeAll(async () => {
 afterAll(() => bridge.stop())
 
 describe('connect', () => {
-  it('opens an account, whose collections have names and moments', async () => {
+  it('opens an account, whose collections have names and timestamps', async () => {
     const client = await connect(accountAt(bridge))
 
     const collections = await client.collections()
@@ -24,7 +24,7 @@ describe('connect', () => {
     expect(await client.info()).toEqual({ version: expect.stringMatching(/^\d+\.\d+/), maxRequests: 25 })
   })
 
-  it('says that the sync key is missing, or that the account has no keys yet', async () => {
+  it('reports that the sync key is missing, or that the account has no keys yet', async () => {
     const keyless = { ...accountAt(bridge), syncKey: '' }
     const empty = accountAt(bridge, bridge.sandbox.addUser('empty'))
 
@@ -37,7 +37,7 @@ describe('connect', () => {
 })
 
 describe('SyncClient', () => {
-  it('fetches the keys once, and again when that has failed, or after forgetKeys', async () => {
+  it('fetches the keys once, and again after a failure or forgetKeys', async () => {
     const asked: string[] = []
     const client = new SyncClient(accountAt(bridge), {
       fetch(url, init) {
@@ -55,7 +55,7 @@ describe('SyncClient', () => {
     expect([before, asked.length]).toEqual([2, 3])
   })
 
-  it('writes several records at once, and says for each why it failed', async () => {
+  it('writes several records at once, and reports for each why it failed', async () => {
     const client = new SyncClient(accountAt(bridge))
     const put = async (id: string, headers?: Record<string, string>) =>
       ({
@@ -82,7 +82,7 @@ describe('SyncClient', () => {
     expect(await decryptRecord(client.keysOf('bookmarks'), data!)).toEqual({ id: 'one', title: 'one' })
   })
 
-  it('needs no key to list and count', async () => {
+  it('requires no key for listing and counting', async () => {
     const client = new SyncClient({ ...accountAt(bridge), syncKey: '' })
 
     expect((await client.collections()).length).toBeGreaterThan(5)

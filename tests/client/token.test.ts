@@ -23,7 +23,7 @@ async function outcome(answer: Response | Error, act: typeof renewToken | typeof
 }
 
 describe('renewToken', () => {
-  it('asks for an hour, and follows no redirect', async () => {
+  it('requests a lifetime of an hour, and follows no redirect', async () => {
     const { said, asked } = await outcome(Response.json({ access_token: 'a.b-c' }), renewToken)
 
     const scope = 'https://identity.mozilla.com/apps/oldsync'
@@ -45,7 +45,7 @@ describe('renewToken', () => {
     ['the account server returned 429 Too many', Response.json({ message: 'Too many' }, { status: 429 })],
     ['the account server returned 200', Response.json({ access_token: 'a b; echo' })],
     ['no response from https://accounts.example', new TypeError('refused')],
-  ])('says: %s', async (words, answer) => {
+  ])('explains: %s', async (words, answer) => {
     const { said } = await outcome(answer, renewToken)
 
     expect(said).toStartWith('ClientError: ')
@@ -54,7 +54,7 @@ describe('renewToken', () => {
 })
 
 describe('revokeRefreshToken', () => {
-  it('revokes the token, also if it is invalid already', async () => {
+  it('revokes the token, and accepts that it is invalid already', async () => {
     const ended = await outcome(Response.json({}), revokeRefreshToken)
     const unknown = await outcome(Response.json({ errno: 110 }, { status: 401 }), revokeRefreshToken)
     const failed = await outcome(Response.json({}, { status: 500 }), revokeRefreshToken)
@@ -67,7 +67,7 @@ describe('revokeRefreshToken', () => {
 })
 
 describe('isRenewable', () => {
-  it('takes all three values', () => {
+  it('requires all three values', () => {
     const lacking = ['refreshToken', 'tokenEndpoint', 'clientId'].map((field) => ({
       ...account,
       [field]: '',

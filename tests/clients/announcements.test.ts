@@ -11,7 +11,7 @@ afterEach(() => {
   warnings.mockRestore()
 })
 
-describe('a storage that fails, or has something to say', () => {
+describe('a storage that fails, or sends notices', () => {
   let world: World
   beforeAll(async () => {
     world = await startWorld({ settings: { retry_after_seconds: '1' } })
@@ -27,7 +27,7 @@ describe('a storage that fails, or has something to say', () => {
     ['kinto 12.7.0', {}],
     ['kinto 12.1.1', { retry: 1 }],
     ['kinto 9.0.2', { retry: 1 }],
-  ] as const)('is asked once more by %s, with the options %j', async (version, options) => {
+  ] as const)('gets one retry from %s, with the options %j', async (version, options) => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     firefox.write('r', 'Title')
@@ -40,7 +40,7 @@ describe('a storage that fails, or has something to say', () => {
     expect(await phone.titles()).toEqual({ r: 'Title' })
   })
 
-  it.each(kintoVersions)('loses nothing of what %s wanted to publish', async (version) => {
+  it.each(kintoVersions)('loses nothing that %s wanted to publish', async (version) => {
     const { firefox, phone } = await world.synced({ theirs: 'Theirs' }, version)
     await phone.create('mine', 'Mine')
     await phone.edit('theirs', 'Mine')
@@ -57,7 +57,7 @@ describe('a storage that fails, or has something to say', () => {
   })
 
   it.each(kintoVersions)(
-    'is cut off in the middle of a list: %s keeps nothing of it, and has all with the next sync',
+    'that breaks off a list: %s keeps nothing of it, and gets everything with the next sync',
     async (version) => {
       const { device, firefox } = world.person()
       const phone = device({ version })
@@ -76,7 +76,7 @@ describe('a storage that fails, or has something to say', () => {
     },
   )
 
-  it.each(kintoVersions)('has its alerts read by %s', async (version) => {
+  it.each(kintoVersions)('that sends alerts: %s reads them', async (version) => {
     const phone = world.person().device({ version })
     const deprecations: unknown[] = []
     phone.events.on('deprecated', (alert) => deprecations.push(alert))
@@ -96,7 +96,7 @@ describe('a service that asks for a pause', () => {
   })
   afterAll(() => world.stop())
 
-  it.each(kintoVersions)('is not used by %s, unless configured', async (version) => {
+  it.each(kintoVersions)('is not called by %s, unless configured', async (version) => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     firefox.write('r', 'Title')
@@ -109,7 +109,7 @@ describe('a service that asks for a pause', () => {
   })
 })
 
-describe('a service that has ended', () => {
+describe('a service past its end of service', () => {
   it('says so', async () => {
     await using world = await startWorld({ settings: { eos: '2020-01-01', eos_message: 'Gone' } })
     const phone = world.person().device()

@@ -39,7 +39,7 @@ describe('two devices with kinto 17, and a Firefox', () => {
   afterAll(() => world.stop())
 
   // Fewer on a slow machine.
-  it(`agree after ${interleavings} interleavings, and no sync that is ok lost anything (CLIENTS_SEED=${seed})`, async () => {
+  it(`agree after ${interleavings} interleavings, and no successful sync lost anything (CLIENTS_SEED=${seed})`, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(someStep, { minLength: 4, maxLength: 16 }), async (steps) => {
         const household = new Household(world, world.person())

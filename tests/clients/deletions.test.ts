@@ -11,7 +11,7 @@ afterAll(() => world.stop())
 // The oldest client takes its own deletion for a flush of the server: see flush.test.ts.
 const versions = kintoVersions.filter((version) => version !== 'kinto 1.2.2')
 
-describe.each(versions)('%s: Collection.delete(), which Firefox never hears of', (version) => {
+describe.each(versions)('%s: Collection.delete(), which Firefox does not notice', (version) => {
   it('deletes the record in the storage', async () => {
     const { phone, firefox } = await prepare(version)
 
@@ -24,7 +24,7 @@ describe.each(versions)('%s: Collection.delete(), which Firefox never hears of',
     expect(await phone.pending()).toEqual([])
   })
 
-  it('counts a record that is gone already as deleted', async () => {
+  it('counts a record that no longer exists as deleted', async () => {
     const { phone, firefox } = await prepare(version)
 
     await phone.collection.delete('r')
@@ -35,7 +35,7 @@ describe.each(versions)('%s: Collection.delete(), which Firefox never hears of',
     expect(await phone.pending()).toEqual([])
   })
 
-  it.each(['before', 'during'] as const)('reports what was changed meanwhile (%s)', async (moment) => {
+  it.each(['before', 'during'] as const)('reports changes made meanwhile (%s)', async (moment) => {
     const { phone, firefox } = await prepare(version)
     const change = () => firefox.write('r', 'Theirs')
 
@@ -65,7 +65,7 @@ describe.each(versions)('%s: Collection.delete(), which Firefox never hears of',
   })
 })
 
-describe.each(versions)('%s: a change of a record that was wiped meanwhile', (version) => {
+describe.each(versions)('%s: a change to a record that was wiped meanwhile', (version) => {
   it('manual: reports it, with nothing on the remote side', async () => {
     const { phone, firefox } = await prepare(version)
 

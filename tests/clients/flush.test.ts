@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { kintoVersions } from './offline.ts'
 import { startWorld, type Person, type World } from './world.ts'
 
-describe('deletions without a trace, as the storage shows them', () => {
+describe('deletions without a tombstone, as the storage shows them', () => {
   let world: World
   beforeAll(async () => {
     world = await startWorld()
   })
   afterAll(() => world.stop())
 
-  it.each(kintoVersions)('stops %s until something newer is there to list', async (version) => {
+  it.each(kintoVersions)('stop %s until there is a newer record to list', async (version) => {
     const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
 
     firefox.wipe('gone')
@@ -22,7 +22,7 @@ describe('deletions without a trace, as the storage shows them', () => {
     expect(await phone.titles()).toMatchObject({ kept: 'Kept', new: 'New' })
   })
 
-  it('lets kinto 17 start again from an emptied database that is opened anew', async () => {
+  it('let kinto 17 start again from an emptied, reopened database', async () => {
     const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' })
 
     firefox.wipe('gone')
@@ -33,7 +33,7 @@ describe('deletions without a trace, as the storage shows them', () => {
     expect(await phone.titles()).toEqual({ kept: 'Kept' })
   })
 
-  it('has kinto 17 bring everything back that was deleted, if it resets its sync status', async () => {
+  it('make kinto 17 restore everything that was deleted, if it resets its sync status', async () => {
     const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' })
 
     firefox.wipe('gone')
@@ -63,7 +63,7 @@ describe('flush_safe_etag', () => {
     expect(await etagOf(world, person, `?_since=${after}`)).toBe(`"${after}"`)
   })
 
-  it('leaves every other list alone', async () => {
+  it('does not affect other lists', async () => {
     const person = world.person()
     const { first, before, after } = wipeOne(person)
     const elsewhere = [
@@ -95,7 +95,7 @@ describe('flush_safe_etag', () => {
     expect(responses).toMatchObject([{ status: 200, headers: { ETag: `"${before}"` }, body: { data: [] } }])
   })
 
-  it.each(kintoVersions)('lets %s go on after a deletion without a trace', async (version) => {
+  it.each(kintoVersions)('lets %s continue after a deletion without a tombstone', async (version) => {
     const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
 
     firefox.wipe('gone')
@@ -110,7 +110,7 @@ describe('flush_safe_etag', () => {
     expect(firefox.titles()).toEqual({ kept: 'Mine', new: 'New' })
   })
 
-  it.each(kintoVersions)('lets %s delete records itself and go on', async (version) => {
+  it.each(kintoVersions)('lets %s delete records itself and continue', async (version) => {
     const { firefox, phone } = await world.synced({ kept: 'Kept', gone: 'Gone' }, version)
 
     await phone.collection.delete('gone')

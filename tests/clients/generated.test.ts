@@ -92,7 +92,7 @@ if (error?.code === 412) console.log('changed', error.errno, error.details?.exis
 console.log('root', (await GET('/')).data?.project_name)
 `
 
-  it('makes types with which a client lists, reads, writes and sends batches', async () => {
+  it('generates types for a client that lists, reads, writes and sends batches', async () => {
     await Bun.write(join(folder, 'api.ts'), astToString(await openapiTS(await Bun.file(document).text())))
     await Bun.write(join(folder, 'script.ts'), script)
     const options = { extends: '../../tsconfig.json', include: ['script.ts'] }
@@ -137,7 +137,7 @@ print("root", get_root.sync(client=bridge).project_name)
 `
 
   it.skipIf('reason' in pythonGenerator)(
-    `makes a client that lists, reads, writes and sends batches${why}`,
+    `generates a client that lists, reads, writes and sends batches${why}`,
     async () => {
       const { path: python } = pythonGenerator as { path: string }
       await Bun.write(join(folder, 'script.py'), script)

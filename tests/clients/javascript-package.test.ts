@@ -29,7 +29,7 @@ afterAll(async () => {
 })
 
 describe('sync-bridge-client.tgz', () => {
-  it('is the same for the same sources, and of the version that everything has', async () => {
+  it('is reproducible, and has the version of everything else', async () => {
     const { tarball } = await clientPackage()
     const again = await makeClientPackage(makeFolder())
 
@@ -64,7 +64,7 @@ describe('sync-bridge-client.tgz', () => {
     it.each([
       ['Node', nodePath],
       ['Bun', process.execPath],
-    ])('lists, adds and watches as its page says, in %s', async (name, runtime) => {
+    ])('lists, adds and watches as documented, in %s', async (name, runtime) => {
       const since = (await new SyncClient(accountAt(bridge)).collection('bookmarks').count()).lastModified
       // Watching starts before the bookmark is added, so that the first round reports it.
       const program = tenLines!
@@ -82,7 +82,7 @@ describe('sync-bridge-client.tgz', () => {
       expect(listed).not.toContain(`Added by ${name}`)
     })
 
-    it('renews a token, and has the crypto by itself, in projects of either kind', async () => {
+    it('renews a token, and exports the crypto module, in projects of either kind', async () => {
       const program = `
 import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from 'sync-bridge-client/crypto'
 import { renewToken } from 'sync-bridge-client'

@@ -25,7 +25,7 @@ describe('kinto-http: lists', () => {
     expect(await ids({ in_ids: '' })).toEqual([])
   })
 
-  it('follows all pages by itself, up to as many as wanted', async () => {
+  it('follows all pages by itself, up to the requested number', async () => {
     const { person, records } = someone()
     write(person, 'a', 'b', 'c', 'd', 'e')
 
@@ -68,7 +68,7 @@ describe('kinto-http: records', () => {
     await expect(records().deleteRecord('r')).rejects.toMatchObject({ data: { code: 404, errno: 110 } })
   })
 
-  it('creates safely: never over what is there', async () => {
+  it('creates safely: never over an existing record', async () => {
     const { person, records } = someone()
     const fresh = await records().createRecord({ id: 'fresh', payload: 'x' }, { safe: true })
     const [time] = write(person, 'taken')

@@ -41,7 +41,7 @@ const conflicts: ConflictCase[] = [
 const deletions = { isKnown: true, local: remove, remote: removeThere }
 
 describe.each(kintoVersions)('%s', (version) => {
-  it('pulls what Firefox wrote, and then only what is new', async () => {
+  it('pulls what Firefox wrote, and then only changes', async () => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     firefox.write('one', 'One')
@@ -70,7 +70,7 @@ describe.each(kintoVersions)('%s', (version) => {
     expect(await phone.pending()).toEqual([])
   })
 
-  it('can change a record again that it has published', async () => {
+  it('can change a record again after publishing it', async () => {
     const { firefox, device } = world.person()
     const phone = device({ version })
     await phone.create('r', 'First')
@@ -98,7 +98,7 @@ describe.each(kintoVersions)('%s', (version) => {
     expect(await phone.titles()).toEqual(firefox.titles())
   })
 
-  it('keeps what it may not publish, and says so', async () => {
+  it('keeps and reports what it is not allowed to publish', async () => {
     const { device } = world.person()
     const phone = device({ version, collection: 'history' })
     await phone.create('r', 'Mine')
@@ -160,7 +160,7 @@ describe.each(kintoVersions)('%s', (version) => {
 })
 
 describe(currentVersion, () => {
-  it('belongs to another account once its headers and its bucket do', async () => {
+  it('switches accounts when its headers and its bucket change', async () => {
     const alice = world.person()
     const bob = world.person()
     alice.firefox.write('r', 'Of Alice')
@@ -177,7 +177,7 @@ describe(currentVersion, () => {
     await expect(phone.sync()).rejects.toThrow('401')
   })
 
-  it('misses what is written to its own record between its push and its last pull, but never overwrites it', async () => {
+  it('misses a write to its own record between its push and its last pull, but never overwrites it', async () => {
     const { firefox, device } = world.person()
     const phone = device()
     await phone.create('r', 'Mine')
@@ -195,7 +195,7 @@ describe(currentVersion, () => {
   })
 
   it.each(['manual', 'server_wins'] as const)(
-    'client_wins: publishes twice, and its own with the next sync (%s) if somebody wrote in between',
+    'client_wins: publishes twice, with its own record at the next sync (%s), if another client wrote in between',
     async (strategy) => {
       const { firefox, device } = world.person()
       const phone = device()

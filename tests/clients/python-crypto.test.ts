@@ -19,7 +19,7 @@ describe('the Python package', () => {
   const path = 'path' in python ? python.path : ''
 
   it.skipIf('reason' in python)(
-    `skips every record that is damaged, with the reason of src/client${why}`,
+    `skips every damaged record, with the same reason as src/client${why}`,
     async () => {
       const program = `
 import json

@@ -145,7 +145,7 @@ describe('the wheel', () => {
     expect(page).toContain(`dist/${wheel.split('/').at(-1)}\n`)
   })
 
-  it('has a page that links to files that are there', () => {
+  it('has a page that links to existing files', () => {
     const links = Array.from(page.matchAll(/\]\(([^)]+)\)/g), ([, target]) => join(source, target!))
 
     expect(links.length).toBeGreaterThan(2)
@@ -176,7 +176,7 @@ function programOfThePage(): string {
   return program!
 }
 
-describe('the program of the page', () => {
+describe('the program on the package page', () => {
   itWithPython(`lists, adds and watches${why}`, async () => {
     const { user, file, write, client } = await someone(
       { id: 'toolbar', type: 'folder', children: ['one'] },
@@ -558,7 +558,7 @@ describe('pauses', () => {
   })
 })
 
-describe('answers that are none', () => {
+describe('invalid responses', () => {
   itWithPython(`are distinguished${why}`, async () => {
     const { file } = await someone()
     const errorWith = async (fault: Fault) => {

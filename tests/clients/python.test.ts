@@ -110,7 +110,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
     })
   })
 
-  describe('and a storage that fails or has something to say', () => {
+  describe('and a storage that fails or sends notices', () => {
     let world: World
     if (!('reason' in python)) {
       beforeAll(async () => {

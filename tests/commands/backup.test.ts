@@ -62,7 +62,7 @@ function stored(user: SandboxUser): Record<string, string> {
 }
 
 describe('backup', () => {
-  it('makes a whole backup each time, and asks only for what has changed', async () => {
+  it('makes a complete backup each time, and requests only changes', async () => {
     const { user, folder } = someone('first')
     const before = stored(user)
 
@@ -99,7 +99,7 @@ describe('backup', () => {
     expect(readdirSync(folder)).toContain(kept!)
   })
 
-  it('is not disturbed by another run at the same time', async () => {
+  it('is not affected by a concurrent run', async () => {
     const { user, folder } = someone('twin')
     const command = ['backup', folder, '--keep', '2']
     for (const _ of [1, 2]) await run(user, command)
@@ -110,7 +110,7 @@ describe('backup', () => {
     expect(backupsIn(folder).slice(-2)).toEqual([stored(user), stored(user)])
   })
 
-  it('reports when most of a collection is gone, and then removes no old backup', async () => {
+  it('reports that most of a collection is gone, and then removes no old backup', async () => {
     const { user, folder } = someone('loser')
     await run(user, ['backup', folder])
     sandbox.remove(user, 'passwords')
@@ -156,7 +156,7 @@ describe('backup', () => {
     expect(backupsIn(folder)).toEqual([stored(user)])
   })
 
-  it('says which records cannot be decrypted, and fails when they have become more', async () => {
+  it('reports undecryptable records, and fails if their number grows', async () => {
     const { user, folder } = someone('unread')
     await run(user, ['backup', folder])
     sandbox.write(user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
@@ -229,7 +229,7 @@ describe('backup', () => {
     expect(readdirSync(folder)).toEqual([])
   })
 
-  it('mends what the last backup lacks, and takes what has come with an old date', async () => {
+  it('completes what the last backup lacks, and includes new records with an old date', async () => {
     const { user, folder } = someone('mender')
     await run(user, ['backup', folder])
     const [name] = readdirSync(folder)
@@ -245,7 +245,7 @@ describe('backup', () => {
     expect(backupsIn(folder)[1]).toEqual(stored(user))
   })
 
-  it('says which backup cannot be read, and uses the previous one once it is removed', async () => {
+  it('reports which backup cannot be read, and uses the previous one once it is removed', async () => {
     const { user, folder } = someone('damaged')
     for (const _ of [1, 2]) await run(user, ['backup', folder])
     const last = join(folder, readdirSync(folder).toSorted()[1]!)
@@ -264,7 +264,7 @@ describe('backup', () => {
     expect(removed.said.match(/unchanged/g)).toHaveLength(9)
   })
 
-  it('takes collections that are called like what every object has', async () => {
+  it('supports collections named like a property of every object', async () => {
     const { user, folder } = someone('named')
     const names = ['__proto__', 'constructor']
     for (const name of names) {
@@ -281,7 +281,7 @@ describe('backup', () => {
     expect(restored.said).toContain('__proto__: 0 to write, 0 different')
   })
 
-  it('rejects a number of backups that is none', async () => {
+  it('rejects an invalid number of backups', async () => {
     const { user, folder } = someone('caller')
 
     const { said, code } = await run(user, ['backup', folder, '--keep', '0'])
@@ -292,7 +292,7 @@ describe('backup', () => {
 })
 
 describe('restore', () => {
-  it('restores what is missing, after a dry run, and overwrites only with --overwrite', async () => {
+  it('restores missing records, after a dry run, and overwrites only with --overwrite', async () => {
     const { user, folder } = someone('restored')
     await run(user, ['backup', folder])
     const [gone, changed] = sandbox.records(user, 'passwords')
@@ -329,7 +329,7 @@ describe('restore', () => {
     expect(refused.code).toBe(1)
   })
 
-  it('restores what was deleted since, which only decryption reveals', async () => {
+  it('restores records deleted since, which only decryption shows', async () => {
     const { user, folder } = someone('deleter')
     await run(user, ['backup', folder])
     const [gone, changed] = sandbox.records(user, 'passwords')
@@ -368,7 +368,7 @@ describe('restore', () => {
     expect(restored).toHaveLength(60)
   })
 
-  it('continues where writes are not enabled, and says so', async () => {
+  it('continues if writes are not enabled, and reports that', async () => {
     const { user, folder } = someone('refused')
     await run(user, ['backup', folder])
     sandbox.remove(user, 'prefs')
@@ -424,7 +424,7 @@ describe('restore', () => {
     expect(readable.map(({ id }) => id)).toEqual(wanted.map(({ id }) => id))
   })
 
-  it('asks for a Firefox first where the account has no keys', async () => {
+  it('asks the user to sync a Firefox first if the account has no keys', async () => {
     const { user, folder } = someone('keyed')
     await run(user, ['backup', folder])
     const empty = sandbox.addUser('empty')

@@ -57,7 +57,7 @@ async function bookmarksOf(user: SandboxUser): Promise<Map<string, ClearRecord>>
 const write = (user: SandboxUser, ...clear: ClearRecord[]) => upload({ sandbox, user }, 'bookmarks', ...clear)
 
 describe('connect', () => {
-  it('checks the pasted lines, says what it found, and keeps them for their owner alone', async () => {
+  it('checks the pasted lines, reports what it found, and saves them for their owner alone', async () => {
     const { user } = someone('connected')
     const file = join(makeFolder(), 'new', 'account.env')
     const pasted = `\nBUCKET=x of another line\n${linesOf(valuesOf(sandbox, user))}`.replace(
@@ -98,7 +98,7 @@ describe('connect', () => {
     return { shown, code }
   }
 
-  it('shows the recipe and hides what is pasted on a terminal, and knows when all of it is there', async () => {
+  it('shows the recipe and hides pasted text on a terminal, and recognizes the last line', async () => {
     const file = join(makeFolder(), 'account.env')
     const values = renewable({ BEARER_TOKEN: renewing.bearerToken() })
     const { TOKEN_SERVER_URL, ...first } = values
@@ -126,7 +126,7 @@ describe('connect', () => {
     ['KEY_ID', 'KEY_ID: The key id must be a number'],
     ['BUCKET', 'BUCKET: This bucket belongs to another account'],
     ['SYNC_KEY', 'SYNC_KEY: This sync key does not decrypt the account'],
-  ])('names %s where it is wrong, and keeps nothing', async (name, problem) => {
+  ])('reports an invalid %s, and saves nothing', async (name, problem) => {
     const { user } = someone(`wrong-${name}`)
     const values = valuesOf(sandbox, user)
     const wrong = { ...values, [name]: values[name]!.replace(/^..../, name === 'KEY_ID' ? 'none' : '0123') }
@@ -140,7 +140,7 @@ describe('connect', () => {
     expect(existsSync(file)).toBe(false)
   })
 
-  it('says when the token server is not there, and when nothing was pasted', async () => {
+  it('reports that the token server is unreachable, and that nothing was pasted', async () => {
     const { user } = someone('unreachable')
     const file = join(makeFolder(), 'account.env')
     const lines = linesOf(valuesOf(sandbox, user))
@@ -156,7 +156,7 @@ describe('connect', () => {
     expect([unreachable.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
   })
 
-  it('ends the refresh token and removes the file with "disconnect"', async () => {
+  it('revokes the refresh token and removes the file with "disconnect"', async () => {
     const file = accountFile(renewable())
     const before = accounts.requests.length
 
@@ -169,7 +169,7 @@ describe('connect', () => {
 })
 
 describe('an account', () => {
-  it('renews a token that has ended, and keeps the new one in its file', async () => {
+  it('renews an expired token, and saves the new one in its file', async () => {
     const values = renewable()
     const file = accountFile(values)
     writeFileSync(file, `# mine\n${linesOf(values)}OTHER="as it is"\n`)
@@ -189,7 +189,7 @@ describe('an account', () => {
     expect(readdirSync(join(file, '..'))).toEqual(['account.env'])
   })
 
-  it('says when its refresh token was revoked', async () => {
+  it('reports that its refresh token was revoked', async () => {
     const file = accountFile(renewable())
     accounts.signOutDevice()
 
@@ -202,7 +202,7 @@ describe('an account', () => {
     expect(code).toBe(1)
   })
 
-  it('is the one that is named, else that of the environment, else that of the configuration', async () => {
+  it('comes from the option, or else the environment, or else the configuration folder', async () => {
     const { user, account } = someone('located')
     const configuration = makeFolder()
     const usual = join(configuration, 'sync-bridge', 'account.env')
@@ -223,7 +223,7 @@ describe('an account', () => {
     expect(outcomes[3]!.errors).toContain('run "sync-bridge connect" first')
   })
 
-  it('warns where others can read its file', async () => {
+  it('warns if others can read its file', async () => {
     const { account } = someone('open-file')
     chmodSync(account, 0o644)
 
@@ -259,7 +259,7 @@ describe('ls', () => {
     expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
   })
 
-  it('says which name it knows when there is no such collection', async () => {
+  it('suggests a name if the collection does not exist', async () => {
     const { account } = someone('misspeller')
 
     const shouted = await runWith(account, ['ls', 'BOOKMARKS'])
@@ -276,7 +276,7 @@ describe('ls', () => {
     )
   })
 
-  it('keeps control characters of titles from the terminal', async () => {
+  it('removes control characters from titles on a terminal', async () => {
     const { user, account } = someone('controlled')
     const title = 'red \u001b[31m bell \u0007 \u009b2J \u202e end\nnext'
     await write(user, { id: 'controlchars', type: 'bookmark', title, bmkUri: 'https://c.example/' })
@@ -296,7 +296,7 @@ describe('ls', () => {
     expect([errors, code]).toEqual(['1 of these cannot be decrypted\n', 3])
   })
 
-  it('ends quietly when its reader leaves', async () => {
+  it('ends silently when its reader closes', async () => {
     const { account } = someone('leaver')
     const command = `"${executablePath}" ls history --json | head -n 1; echo "\${PIPESTATUS[0]}"`
 
@@ -332,7 +332,7 @@ describe('export', () => {
     expect(output).toMatch(beginning)
   })
 
-  it('writes a file whole, for its owner alone, in the place of an older one, and says nothing to cron', async () => {
+  it('replaces a file completely, for its owner alone, and prints nothing under cron', async () => {
     const { account } = someone('filer')
     const folder = makeFolder({ 'bookmarks.html': 'old' })
     const file = join(folder, 'bookmarks.html')
@@ -348,7 +348,7 @@ describe('export', () => {
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
   })
 
-  it('leaves no half of a file behind when it is broken off', async () => {
+  it('leaves no partial file behind when it is interrupted', async () => {
     const { user, account } = someone('hasty')
     const titles = Array.from({ length: 20 }, (_, index) => `${index}`.repeat(100_000))
     await write(
@@ -370,7 +370,7 @@ describe('export', () => {
     expect(readdirSync(folder)).toEqual(['file'])
   })
 
-  it('writes into a pipe that is there, as it would into a device', async () => {
+  it('writes into an existing pipe, like into a device', async () => {
     const { account } = someone('piped')
     const pipe = join(makeFolder(), 'pipe')
     Bun.spawnSync(['mkfifo', pipe])
@@ -385,7 +385,7 @@ describe('export', () => {
     expect(read).toMatch(/^(?:https:.*\n){2,}$/)
   })
 
-  it('has one line for each address', async () => {
+  it('has one line for each URL', async () => {
     const { user, account } = someone('odd')
     const url = 'https://one.example/\nhttps://two.example/'
     const tabs = { id: 'odd', tabs: [{ title: 'T', urlHistory: [url] }] }
@@ -396,7 +396,7 @@ describe('export', () => {
     expect(urls.output).toContain('https://one.example/%20https://two.example/\n')
   })
 
-  it('takes one folder, and what has changed since', async () => {
+  it('exports one folder, and only changes since a time', async () => {
     const { user, account } = someone('chooser')
     const since = new Date(sandbox.nowMs() + 1000).toISOString()
     await write(
@@ -453,7 +453,7 @@ describe('export', () => {
 })
 
 describe('add', () => {
-  it('adds a bookmark to its folder, in one batch, as Firefox makes it', async () => {
+  it('adds a bookmark to its folder, in one batch, like Firefox', async () => {
     const { user, account } = someone('adder')
     const words = ['https://new.example/', '--title', 'New', '--folder', 'menu', '--tag', 'a', '--tag', 'b c']
 
@@ -476,7 +476,7 @@ describe('add', () => {
     ['example.org', 'Cannot add "example.org"'],
     ['http://a b/', 'Cannot add "http://a b/"'],
     [`https://example.org/${'x'.repeat(70_000)}`, 'Cannot add an address of 70020 characters'],
-  ])('rejects %p, which Firefox would throw away', async (url, problem) => {
+  ])('rejects %p, which Firefox would remove', async (url, problem) => {
     const { user, account } = someone(`refused-${problem}`)
     const before = sandbox.records(user, 'bookmarks').length
 
@@ -487,7 +487,7 @@ describe('add', () => {
     expect(sandbox.records(user, 'bookmarks')).toHaveLength(before)
   })
 
-  it('writes nothing to a folder that is full', async () => {
+  it('writes nothing to a full folder', async () => {
     const { user, account } = someone('full')
     const children = Array.from({ length: 14_000 }, (_, index) => `child${String(index).padStart(7, '0')}`)
     await write(user, { id: 'fullfullfull', type: 'folder', title: 'Full', parentid: 'menu', children })
@@ -504,7 +504,7 @@ describe('add', () => {
 })
 
 describe('watch', () => {
-  it('prints a line for each change from now on, and asks for what has changed only', async () => {
+  it('prints a line for each change from now on, and requests only changes', async () => {
     const { user, account } = someone('watched')
     await using watching = start(['watch', '--every', '1'], { environment: { SYNC_BRIDGE_ACCOUNT: account } })
     const { entries } = sandbox.requests.storage
@@ -528,7 +528,7 @@ describe('watch', () => {
     expect([watching.lines.length, code]).toEqual([1, 0])
   })
 
-  it('pauses for as long as the bridge asks, and says so', async () => {
+  it('pauses for as long as the bridge asks, and reports that', async () => {
     const { account } = someone('patient')
     await using bridge = await startTestBridge({ settings: { backoff: '3600' } })
     const values = valuesOf(bridge.sandbox, bridge.user)
@@ -562,7 +562,7 @@ describe('watch', () => {
 })
 
 describe('open', () => {
-  it('leads to the explorer by an address that only its owner gets', async () => {
+  it('opens the explorer with a link that only its owner gets', async () => {
     const { user, account } = someone('opener')
     const temporary = makeFolder()
     await using opened = start(['open'], { environment: { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: temporary } })
@@ -590,7 +590,7 @@ describe('open', () => {
 })
 
 describe('restore', () => {
-  it('takes one folder, with all that is in it', async () => {
+  it('restores one folder, with its contents', async () => {
     const { user, account } = someone('folder')
     const folder = makeFolder()
     const within = {
@@ -622,7 +622,7 @@ describe('restore', () => {
     expect(bookmarks.get(other.id)).toMatchObject({ deleted: true })
   })
 
-  it('takes only what was deleted since a moment, or records by their ids', async () => {
+  it('restores only what was deleted since a time, or records by their ids', async () => {
     const { user, account } = someone('choosy')
     const folder = makeFolder()
     await runWith(account, ['backup', folder])

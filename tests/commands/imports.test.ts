@@ -38,7 +38,7 @@ const ownFolder = {
   children: own.map(({ id }) => id),
 }
 
-describe('what is exported', () => {
+describe('an export', () => {
   let sandbox: Sandbox
   let folder: string
   let links: Link[]
@@ -79,7 +79,7 @@ describe('what is exported', () => {
     return output
   }
 
-  it.skipIf(!Bun.which('buku'))('as HTML is imported by buku: addresses, titles and tags', async () => {
+  it.skipIf(!Bun.which('buku'))('as HTML is imported by buku: URLs, titles and tags', async () => {
     await run(['buku', '--nostdin', '--import', 'b.html', '--tacit', '--np'])
     const printed = await run(['buku', '--nostdin', '--print', '--json', '--np'])
 
@@ -102,13 +102,13 @@ describe('what is exported', () => {
     expect(imported.filter(({ tags }) => tags !== '').length).toBeGreaterThan(150)
   })
 
-  it('as JSON has no half of a surrogate pair, which jq and others reject', () => {
+  it('as JSON has no unpaired surrogates, which jq and others reject', () => {
     expect(links.find(({ url }) => url === 'https://half.example/')?.title).toBe('Half \\ud800 of \uFFFD')
   })
 
   const parser = '/usr/share/php/Shaarli/NetscapeBookmarkParser/autoload.php'
   it.skipIf(!Bun.which('php') || !existsSync(parser))(
-    'as HTML is imported by Shaarli: addresses, titles, dates, tags and folders, in their order',
+    'as HTML is imported by Shaarli: URLs, titles, dates, tags and folders, in order',
     async () => {
       const script = `require ${JSON.stringify(parser)};
         $parser = new Shaarli\\NetscapeBookmarkParser\\NetscapeBookmarkParser(true, [], '0', 'logs');

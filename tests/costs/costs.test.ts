@@ -131,7 +131,7 @@ function ratioOf(perByte: number[]): number {
 }
 
 describe('input whose size a client controls', () => {
-  it('costs the same for each byte, and blocks the loop for no longer than twenty times plain text', async () => {
+  it('costs the same for each byte, and blocks the loop for at most twenty times as long as plain text', async () => {
     const tooDear: string[] = []
     for (const kind of kinds) {
       if (process.env.COSTS && !new RegExp(process.env.COSTS).test(kind.name)) continue

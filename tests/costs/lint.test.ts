@@ -47,7 +47,7 @@ describe('the lint for costs', () => {
     expect(messagesOf(source)).toEqual([])
   })
 
-  it('names the line', () => {
+  it('reports the line', () => {
     expect(findings('type A = 1\n\nconst form: RegExp = /a*a*$/\n')).toMatchObject([{ line: 3 }])
   })
 })

@@ -42,7 +42,7 @@ describe('assertionExpiry', () => {
     expect(opaque.map(expiryOf)).toEqual(opaque.map(() => Infinity))
   })
 
-  it('never throws and never returns anything but a time or infinity, whatever the text', () => {
+  it('never throws and only returns a time or infinity, for any text', () => {
     const json = fc.oneof(
       fc.json(),
       fc.double().map((exp) => `{"exp":${exp}}`),
@@ -64,7 +64,7 @@ describe('assertionExpiry', () => {
     )
   })
 
-  it('survives JSON that nests deeply', () => {
+  it('survives deeply nested JSON', () => {
     expect(expiryOf(`h.${toBase64Url('['.repeat(100_000))}.s`)).toBe(Infinity)
     expect(expiryOf(`h.${toBase64Url('['.repeat(5000) + ']'.repeat(5000))}.s`)).toBe(Infinity)
   })

@@ -40,7 +40,7 @@ describe('Credentials.obtain', () => {
     expect(one.events).toEqual(['joined', 'exchange', 'hit-local'])
   })
 
-  it('never hands an identity what was fetched for another, together or one after the other', async () => {
+  it('never gives an identity the credentials of another, together or in sequence', async () => {
     const { credentials } = startCredentials({
       store: 'memory',
       exchange: async (identity) => someCredentials({ hawkKey: JSON.stringify(identity) }),
@@ -59,7 +59,7 @@ describe('Credentials.obtain', () => {
   })
 })
 
-describe('a lookup that a defect ends at once', () => {
+describe('a lookup that ends at once because of a defect', () => {
   it('delays no request', async () => {
     let isBroken = true
     const { credentials } = startCredentials({
@@ -76,7 +76,7 @@ describe('a lookup that a defect ends at once', () => {
   })
 })
 
-describe('the life of remembered credentials', () => {
+describe('the lifetime of cached credentials', () => {
   const ending = signedPart({ exp: nowMs + 40_000 })
   const exchange = async () => someCredentials({ expiresAtMs: nowMs + 60_000 })
 
@@ -98,7 +98,7 @@ describe('the life of remembered credentials', () => {
     expect(exchanges).toHaveLength(2)
   })
 
-  it('does not begin when nothing of it is left, in this process or in the store', async () => {
+  it('does not begin if nothing of it is left, in this process or in the store', async () => {
     const lives = [
       { identity: someIdentity({ assertion: signedPart({ exp: nowMs }) }), expiresAtMs: nowMs + 3_600_000 },
       { identity: someIdentity(), expiresAtMs: nowMs + 10_000 },
@@ -120,7 +120,7 @@ describe('the life of remembered credentials', () => {
     }
   })
 
-  it('ends at once when the wall clock shows it to be over, though the monotonic one stood still', async () => {
+  it('ends when the wall clock passes the expiry, even if the monotonic clock stood still', async () => {
     const { credentials, exchanges, clock } = startCredentials()
     await credentials.obtain(someIdentity())
 
@@ -133,7 +133,7 @@ describe('the life of remembered credentials', () => {
   it.each([
     ['10 000 identities', 10_000, undefined],
     ['1000 refusals', 1000, refuse],
-  ])('is bounded to %s in this process', async (_, most, exchange) => {
+  ])('is limited to %s in this process', async (_, most, exchange) => {
     const { credentials, exchanges } = startCredentials(exchange && { exchange })
     const obtain = (number: number) =>
       credentials.obtain(someIdentity({ assertion: `assertion ${number}` })).catch(() => {})
@@ -147,7 +147,7 @@ describe('the life of remembered credentials', () => {
 })
 
 describe('credentials in a shared store', () => {
-  it('are kept there as long as they live', async () => {
+  it('are kept there until they expire', async () => {
     const { credentials, writes } = startCredentials({ store: 'memory' })
 
     await credentials.obtain(someIdentity({ assertion: signedPart({ exp: nowMs + 40_000 }) }))
@@ -155,7 +155,7 @@ describe('credentials in a shared store', () => {
     expect(writes.map(({ ttlMs }) => ttlMs)).toEqual([40_000])
   })
 
-  it('are looked up again after 60 s, so that what others forgot is forgotten here', async () => {
+  it('are looked up again after 60 s, so that what others deleted is deleted here', async () => {
     const { credentials, exchanges, clock, store, writes, events } = startCredentials({ store: 'memory' })
     await credentials.obtain(someIdentity())
 
@@ -184,7 +184,7 @@ describe('credentials in a shared store', () => {
     expect(events).toEqual(['exchange', 'exchange'])
   })
 
-  it('do not open under the key of another identity, and are deleted there', async () => {
+  it("can't be opened under the key of another identity, and are deleted there", async () => {
     const world = startCredentials({ store: 'memory' })
     const [alice, bob] = [someIdentity({ assertion: 'alice' }), someIdentity({ assertion: 'bob' })]
     await world.credentials.obtain(alice)
@@ -220,7 +220,7 @@ describe('credentials in a shared store', () => {
     }
   })
 
-  it('are not needed: a store that fails at everything costs one exchange', async () => {
+  it('are optional: a store that always fails costs one exchange', async () => {
     const { credentials, exchanges, events, turns } = startCredentials({ store: 'broken' })
 
     await credentials.obtain(someIdentity())
@@ -237,7 +237,7 @@ describe('credentials in a shared store', () => {
     expect(await credentials.obtain(someIdentity())).toMatchObject({ hawkId: 'hawk-1' })
   })
 
-  it('are still found after the secret was changed, and sealed anew', async () => {
+  it('are still found after the secret was changed, and sealed again', async () => {
     const before = startCredentials({ store: 'memory', secret: otherSecret })
     const fetched = await before.credentials.obtain(someIdentity())
     before.clock.advance(100_000)
@@ -264,7 +264,7 @@ describe('a rejected identity', () => {
       'the refusal was about a clock',
       new ServiceError(401, errno.invalidCredentials, 'Refused', { cause: 'invalid-timestamp' }),
     ],
-  ])('is not one when %s: it is asked about again at once', async (_, error) => {
+  ])('is not cached if %s: the token server is called again at once', async (_, error) => {
     const { credentials, exchanges } = startCredentials({ exchange: () => Promise.reject(error) })
 
     await expect(credentials.obtain(someIdentity())).rejects.toBe(error)

@@ -57,7 +57,7 @@ describe('readRedisAddress', () => {
     expect<object | null>(readRedisAddress(url)).toEqual(address)
   })
 
-  it('answers null for anything else', () => {
+  it('returns null for anything else', () => {
     const wrong = `
       garbage-hunter2
       http://:hunter2@127.0.0.1

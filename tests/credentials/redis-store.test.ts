@@ -28,25 +28,22 @@ async function messageOf(promise: Promise<unknown>): Promise<string | null> {
 const notConnected = 'Cannot use Redis: not connected'
 const noAnswer = 'Cannot use Redis: timed out'
 
-describe('RedisStore with a server in order', () => {
+describe('RedisStore with a healthy server', () => {
   it.each([
     ['over IPv4', (url: string) => url, 0],
     ['over IPv6', (url: string) => url.replace('127.0.0.1', '[::1]'), 0],
     ['in the database of the address', (url: string) => `${url}/3`, 3],
-  ])(
-    'puts the prefix before every key and the time behind every value: %s',
-    async (_, addressOf, database) => {
-      await server.command('FLUSHALL')
-      const { store } = await connectStore(addressOf(server.url), { ...patient, prefix: 'sync-bridge:' })
+  ])('adds the prefix to every key and the TTL to every value: %s', async (_, addressOf, database) => {
+    await server.command('FLUSHALL')
+    const { store } = await connectStore(addressOf(server.url), { ...patient, prefix: 'sync-bridge:' })
 
-      await store.set('key', 'value', 600_000)
+    await store.set('key', 'value', 600_000)
 
-      expect(String(await server.command('INFO', 'keyspace'))).toContain(`db${database}:keys=1`)
-      expect(await server.command('GET', 'sync-bridge:key')).toBe(database === 0 ? 'value' : null)
-      const leftMs = Number(await server.command('PTTL', 'sync-bridge:key'))
-      if (database === 0) expect(leftMs).toBeWithin(300_000, 600_001)
-    },
-  )
+    expect(String(await server.command('INFO', 'keyspace'))).toContain(`db${database}:keys=1`)
+    expect(await server.command('GET', 'sync-bridge:key')).toBe(database === 0 ? 'value' : null)
+    const leftMs = Number(await server.command('PTTL', 'sync-bridge:key'))
+    if (database === 0) expect(leftMs).toBeWithin(300_000, 600_001)
+  })
 
   it('makes commands wait until it is connected', async () => {
     const { store, seen } = createStore(server.url, patient)
@@ -57,7 +54,7 @@ describe('RedisStore with a server in order', () => {
 })
 
 describe('RedisStore with a server that rejects every login', () => {
-  it('rejects at once, never shows the password, and comes in when the password is right', async () => {
+  it('rejects at once, never shows the password, and connects once the password is valid', async () => {
     await using locked = await startRedisServer({ args: ['--requirepass', 'right'], login: ':right@' })
     const { store, seen } = createStore(locked.url.replace('right', 'hunter2'))
     await eventually('it was turned away', () => seen.length > 0)
@@ -122,7 +119,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(whileHanging.filter((trouble) => trouble.startsWith('timeout'))).toHaveLength(1)
   })
 
-  it('uses the response of one that was only slow', async () => {
+  it('uses the response of a server that was only slow', async () => {
     const { store, seen } = await connectStore(hanging.url, hasty)
     hanging.stop()
 
@@ -134,7 +131,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(seen).toEqual(['timeout null'])
   })
 
-  it('notices without a request', async () => {
+  it('detects it without a request', async () => {
     const { store, seen } = await connectStore(hanging.url, patient)
     hanging.stop()
 
@@ -147,7 +144,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(known).toBe(notConnected)
   })
 
-  it('costs a renewal one command without an answer', async () => {
+  it('costs a renewal one command without a response', async () => {
     const { store, seen } = await connectStore(hanging.url, hasty)
     const { credentials } = startCredentials({ store })
     const refused = await credentials.obtain(someIdentity())
@@ -160,7 +157,7 @@ describe('RedisStore with a server that hangs', () => {
     expect(seen).toEqual(['timeout null'])
   })
 
-  it('delays only the first commands, and briefly, when it accepts connections and never responds', async () => {
+  it('delays only the first commands, and briefly, if it accepts connections and never responds', async () => {
     hanging.stop()
     const { store, seen } = createStore(hanging.url)
 
@@ -192,7 +189,7 @@ describe('RedisStore with a server that is slow', () => {
 })
 
 describe('RedisStore with a server that rejects commands', () => {
-  it('rejects writes to a full server and goes on reading', async () => {
+  it('rejects writes to a full server and continues to read', async () => {
     const { store, seen } = await connectStore(server.url, patient)
     await store.set('key', 'value', 60_000)
     await server.command('CONFIG', 'SET', 'maxmemory', '1', 'maxmemory-policy', 'noeviction')
@@ -207,7 +204,7 @@ describe('RedisStore with a server that rejects commands', () => {
     await load.stop()
   })
 
-  it('keeps reading from a replica, and uses the master when the address leads there', async () => {
+  it('continues to read from a replica, and uses the master when the address leads there', async () => {
     await using master = await startRedisServer()
     using address = stores.startRelay(server.url)
     const { store } = await connectStore(address.url, patient)
@@ -228,7 +225,7 @@ describe('RedisStore with a server that rejects commands', () => {
 describe('credentials over Redis', () => {
   const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
 
-  it('are stored in a form that shows nothing', async () => {
+  it('are stored in a form that reveals nothing', async () => {
     const { store } = await connectStore(server.url, patient)
     const identity = someIdentity({ assertion: 'an assertion', keyId: '123-key' })
     const key = `test:${seal.index(identity)}`

@@ -79,7 +79,7 @@ describe('RedisStore with TLS', () => {
   })
 })
 
-describe('RedisStore with a user who may do little', () => {
+describe('RedisStore with a restricted user', () => {
   it.each([
     ['GET, SET, DEL and PING', '', []],
     ['SELECT for another database', '/2', ['+select']],
@@ -133,7 +133,7 @@ describe('RedisStore with Sentinel', () => {
     expect(String(await watched.master.command('INFO', 'keyspace'))).toContain('db3:keys=8')
   })
 
-  it('says so when there is no such master', async () => {
+  it('reports that there is no such master', async () => {
     const { store, seen } = createStore(watched.url.replace('/main', '/other'))
 
     await eventually('two attempts failed', () => seen.length >= 2)
@@ -142,7 +142,7 @@ describe('RedisStore with Sentinel', () => {
     expect(seen[0]).toBe('unreachable NOMASTER')
   })
 
-  it('needs no sentinel while the master is well, and asks it again when it is back', async () => {
+  it('needs no sentinel while the master is healthy, and uses it again when it is back', async () => {
     const { store, seen } = createStore(watched.url)
     await eventually('the store is connected', () => store.ping())
 
@@ -156,8 +156,8 @@ describe('RedisStore with Sentinel', () => {
   }, 300_000)
 })
 
-describe('RedisStore with sentinels of their own kind', () => {
-  it('asks the sentinel and the master by TLS', async () => {
+describe('RedisStore with special sentinels', () => {
+  it('connects to the sentinel and the master over TLS', async () => {
     using folder = temporaryFolder()
     const certificates = await makeCertificates(folder.path)
     await using watched = await startWatched(certificates)
@@ -227,7 +227,7 @@ describe('RedisStore with a cluster', () => {
     expect(await to.command('GET', `${prefix}new`)).toBe('value')
   })
 
-  it('loses only what a member that hangs would know', async () => {
+  it('loses only the keys of a member that hangs', async () => {
     const store = await connectStore(cluster.url, { prefix: 'hang:', commandTimeoutMs: 5000 })
     const load = keepObtaining(store)
     const keys = Array.from({ length: 12 }, (_, number) => `key ${number}`)
@@ -274,7 +274,7 @@ describe('RedisStore with a cluster', () => {
     await eventually('all masters answer', () => store.ping())
   }, 300_000)
 
-  it('finds members that do not know their own host where the others are', async () => {
+  it('connects to members that do not know their own host through the known host', async () => {
     const [port, busPort] = [String(freePort()), String(freePort())]
     const url = `redis://127.0.0.2:${port}`
     const where = ['--bind', '127.0.0.2', '--port', port, '--cluster-port', busPort, '--dir', folder.path]

@@ -8,7 +8,7 @@ const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
 const outage = new UpstreamError('timeout', 'No answer')
 
 describe('Credentials.renew', () => {
-  it('forgets what was rejected and asks again', async () => {
+  it('forgets what was rejected and calls the token server again', async () => {
     const { credentials, exchanges } = startCredentials({ store: 'memory' })
     const refused = await credentials.obtain(someIdentity())
 
@@ -41,7 +41,7 @@ describe('Credentials.renew', () => {
     for (const key of keys) expect(await before.store!.get(key)).toBeNull()
   })
 
-  it('asks once for all that were rejected at the same time, and for later requests meanwhile', async () => {
+  it('calls the token server once for all that were rejected at the same time, and for later requests meanwhile', async () => {
     const { credentials, exchanges } = startCredentials({ store: 'memory' })
     const refused = await credentials.obtain(someIdentity())
 
@@ -54,7 +54,7 @@ describe('Credentials.renew', () => {
     expect(new Set(all.map(({ hawkId }) => hawkId))).toEqual(new Set(['hawk-2']))
   })
 
-  it('asks once even if the token server returns the same credentials again', async () => {
+  it('calls it once even if the token server returns the same credentials again', async () => {
     const { credentials, exchanges } = startCredentials({ exchange: async () => someCredentials() })
     const refused = await credentials.obtain(someIdentity())
 
@@ -130,7 +130,7 @@ describe('Credentials.renew', () => {
     expect(exchanges).toHaveLength(exchangesInAll)
   })
 
-  it('asks the token server when the store fails at everything', async () => {
+  it('calls the token server if the store always fails', async () => {
     const { credentials } = startCredentials({ store: 'broken' })
     const refused = await credentials.obtain(someIdentity())
 

@@ -18,7 +18,7 @@ const seal = new Seal({ secret, tokenServerUrl, randomBytes })
 const contents = { credentials: someCredentials(), expiresAtMs: nowMs + 300_000 }
 
 describe('Seal', () => {
-  it('opens with no other secret and for no other token server', () => {
+  it("can't be opened with another secret or for another token server", () => {
     const text = seal.seal(someIdentity(), contents)
     const withOtherSecret = new Seal({ secret: otherSecret, tokenServerUrl, randomBytes })
     const ofOtherServer = new Seal({ secret, tokenServerUrl: 'https://other.example', randomBytes })
@@ -41,7 +41,7 @@ describe('Seal', () => {
     expect(different).toBeGreaterThan(9000)
   })
 
-  it('does not open once any character is changed, removed or repeated', () => {
+  it("can't be opened once any character is changed, removed or repeated", () => {
     const text = seal.seal(someIdentity(), contents)
     const mutations: string[] = []
     for (let at = 0; at < text.length; at++) {
@@ -57,7 +57,7 @@ describe('Seal', () => {
     expect(opened).toEqual([])
   })
 
-  it('does not open anything foreign, and never throws', () => {
+  it('opens nothing foreign, and never throws', () => {
     const foreign = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.json(),
@@ -70,7 +70,7 @@ describe('Seal', () => {
     )
   })
 
-  it('rejects a value over 8 KiB, though it sealed it itself', () => {
+  it('rejects a value over 8 KiB, even if it sealed it itself', () => {
     const long = { ...contents, credentials: someCredentials({ hawkId: 'x'.repeat(6100) }) }
     const longest = { ...contents, credentials: someCredentials({ hawkId: 'x'.repeat(5800) }) }
     const [tooLong, notTooLong] = [seal.seal(someIdentity(), long), seal.seal(someIdentity(), longest)]
@@ -81,7 +81,7 @@ describe('Seal', () => {
     expect(seal.open(someIdentity(), notTooLong)).toEqual(longest)
   })
 
-  it('encrypts with a key of the secret, the assertion and whose it is, for that place and version only', () => {
+  it('encrypts with a key derived from the secret, the assertion and the identity, for that index and version only', () => {
     const { assertion, clientState } = someIdentity()
     const text = seal.seal(someIdentity(), contents)
     const parts = [secret, Buffer.from(`9:BrowserID${assertion.length}:${assertion}`)]
@@ -107,7 +107,7 @@ describe('Seal', () => {
     )
   })
 
-  it('takes every nonce from the randomness that it is given, 12 bytes each', () => {
+  it('takes every nonce from the given random source, 12 bytes each', () => {
     const asked: number[] = []
     const counting = new Seal({
       secret,
@@ -126,7 +126,7 @@ describe('Seal', () => {
     ).toEqual(['01'.repeat(12), '02'.repeat(12)])
   })
 
-  it('takes key ids of any length', () => {
+  it('accepts key ids of any length', () => {
     const identity = someIdentity({ keyId: 'k'.repeat(8000) })
 
     expect(seal.open(identity, seal.seal(identity, contents))).toEqual(contents)

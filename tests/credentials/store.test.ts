@@ -57,7 +57,7 @@ describe.each([
 
   afterAll(() => fixture[Symbol.asyncDispose]())
 
-  it('returns what was set, keeps keys apart, in case too, and forgets what was deleted', async () => {
+  it('returns what was set, distinguishes keys, including their case, and forgets what was deleted', async () => {
     expect(await store.get('a')).toBeNull()
     await store.set('a', 'value of a', 60_000)
     await store.set('A', 'value of A', 60_000)
@@ -69,14 +69,14 @@ describe.each([
     expect(await store.ping()).toBe(true)
   })
 
-  it('returns values byte for byte, empty and long ones too', async () => {
+  it('returns values byte for byte, including empty and long ones', async () => {
     for (const value of ['', ' \r\n\0', 'añ€𝄞', 'x'.repeat(8192)]) {
       await store.set('a', value, 60_000)
       expect(await store.get('a')).toBe(value)
     }
   })
 
-  it('forgets a value when its time has passed, and not before; a new value has a new time', async () => {
+  it('forgets a value when its TTL has passed, and not before; a new value has a new TTL', async () => {
     await store.set('a', 'value', 30_000.75)
     await store.set('b', 'old', 1000)
     await store.set('b', 'new', 60_000)

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { freeMemory, joinBytes } from '../../src/domain/list.ts'
 
 describe('joinBytes', () => {
-  it('is all pieces in their order, and takes the memory of large ones back', () => {
+  it('joins all pieces in order, and frees the memory of large ones', () => {
     const [small, large] = [new Uint8Array(2).fill(98), new Uint8Array(10_000).fill(99)]
 
     const whole = joinBytes(['{"ä":"', small, '', large, '\u{1f600}"}'])
@@ -14,7 +14,7 @@ describe('joinBytes', () => {
 })
 
 describe('freeMemory', () => {
-  it('takes nothing of what other bytes stand in', () => {
+  it('keeps the memory that other bytes share', () => {
     const buffer = new ArrayBuffer(10_000)
 
     freeMemory(new Uint8Array(buffer, 0, 9000))

@@ -12,7 +12,7 @@ function holder(locks: Locks, names: string[], withinMs = 1000) {
 }
 
 describe('Locks', () => {
-  it('lets callers with a common name in one after the other, in the order of asking', async () => {
+  it('admits tasks with a common name in sequence, in order of arrival', async () => {
     const locks = new Locks()
     const entered: number[] = []
     let inside = 0
@@ -36,7 +36,7 @@ describe('Locks', () => {
     expect(locks.size).toBe(0)
   })
 
-  it("returns the task's result, and lets the next one in when it throws", async () => {
+  it("returns the task's result, and admits the next one if it throws", async () => {
     const locks = new Locks()
 
     const failing = locks.hold(['a'], 1000, () => Promise.reject(new Error('failed')))
@@ -46,7 +46,7 @@ describe('Locks', () => {
     expect(await next).toBe('next')
   })
 
-  it('rejects a waiter that timed out, and lets the next one in only after the first', async () => {
+  it('rejects a waiter that timed out, and admits the next one only after the first', async () => {
     const locks = new Locks()
     const first = holder(locks, ['a'])
     await first.entered

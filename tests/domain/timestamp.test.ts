@@ -3,7 +3,7 @@ import { assert, integer, property } from 'fast-check'
 import { fromSyncSeconds, timestamp, toSyncSeconds } from '../../src/domain/record.ts'
 
 describe('toSyncSeconds', () => {
-  it('never writes a later moment, and none that is 10 ms earlier', () => {
+  it('never writes a later time, nor one that is 10 ms earlier', () => {
     assert(
       property(integer({ min: 0, max: 2 ** 42 }), (milliseconds) => {
         const back = fromSyncSeconds(toSyncSeconds(timestamp(milliseconds)))!
@@ -27,7 +27,7 @@ describe('fromSyncSeconds', () => {
   })
 
   it.each([null, undefined, '', '1e9', '-1', 'NaN', '1.234', '1,5', '0x10', '1.', '.5', '1'.repeat(400)])(
-    'reads nothing out of %p',
+    'rejects %p',
     (text) => {
       expect(fromSyncSeconds(text)).toBeNull()
     },

@@ -41,19 +41,16 @@ describe('docs/backup.md', () => {
   const type = (lines: string) => paste(lines, { HOME: home }, folder)
   const backups = () => readdirSync(join(home, 'sync-backups')).length
 
-  it.skipIf(!Bun.which('systemd-analyze'))(
-    'makes units that systemd understands to the last word',
-    async () => {
-      const paths = ['service', 'timer'].map((kind) => join(home, `.config/systemd/user/sync-backup.${kind}`))
+  it.skipIf(!Bun.which('systemd-analyze'))('has units without errors according to systemd', async () => {
+    const paths = ['service', 'timer'].map((kind) => join(home, `.config/systemd/user/sync-backup.${kind}`))
 
-      const environment = { HOME: home, XDG_RUNTIME_DIR: makeFolder() }
-      const { output, errors } = await paste(`systemd-analyze --user verify ${paths.join(' ')}`, environment)
+    const environment = { HOME: home, XDG_RUNTIME_DIR: makeFolder() }
+    const { output, errors } = await paste(`systemd-analyze --user verify ${paths.join(' ')}`, environment)
 
-      expect(output + errors.replaceAll(/^.*sync-bridge is not executable.*\n/gm, '')).toBe('')
-    },
-  )
+    expect(output + errors.replaceAll(/^.*sync-bridge is not executable.*\n/gm, '')).toBe('')
+  })
 
-  it('starts units that are there', () => {
+  it('starts units that exist', () => {
     expect(readFileSync(join(home, 'told'), 'utf8').trimEnd().split('\n')).toEqual([
       'systemctl --user daemon-reload',
       'systemctl --user start sync-backup',
@@ -63,7 +60,7 @@ describe('docs/backup.md', () => {
     expect(unit('sync-backup.timer')).toContain('WantedBy=timers.target')
   })
 
-  it('backs up as the service does', async () => {
+  it('backs up like the service', async () => {
     const [, command] = /^ExecStart=(.*)$/m.exec(unit('sync-backup.service'))!
 
     const { errors, code } = await type(command!.replaceAll('%h', home))
@@ -72,7 +69,7 @@ describe('docs/backup.md', () => {
     expect(errors).toContain('history: 3000 records\n')
   })
 
-  it('has a line for cron that says something only when something is missing', async () => {
+  it('has a line for cron that only prints something if something is missing', async () => {
     const backUp = take(page, 'said=').trimEnd().split(' ').slice(5).join(' ')
     const before = backups()
 

@@ -42,7 +42,7 @@ afterAll(async () => {
 })
 
 describe('the code in docs/clients.md', () => {
-  it('reads, decrypts, encrypts, and deletes so that Firefox understands, skipping an unreadable record', async () => {
+  it('reads, decrypts, encrypts, and deletes in the way that Firefox understands, skipping an unreadable record', async () => {
     fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 30, history: 1 })
     bridge.sandbox.write(bridge.user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
     Object.assign(globalThis, { indexedDB, IDBKeyRange })
@@ -76,7 +76,7 @@ describe('the code in docs/clients.md', () => {
     expect(shown).toHaveLength(before.length)
   })
 
-  it('honours a pause set by the operator', async () => {
+  it('respects a pause set by the operator', async () => {
     await using pausing = await startTestBridge({ settings: { backoff: '3600' } })
     fillSampleData(pausing.sandbox, pausing.user, { bookmarks: 5, history: 1 })
 

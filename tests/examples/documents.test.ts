@@ -36,7 +36,7 @@ describe('README.md', () => {
     expect([code, output]).toEqual([0, expect.stringContaining('dist/sync-bridge sandbox')])
   })
 
-  it('gets your bookmarks into a file with two commands', async () => {
+  it('exports your bookmarks into a file with two commands', async () => {
     const home = withExamples()
     const commands = withLines(take('README.md', 'sync-bridge connect'), await printedByFirefox())
 
@@ -50,7 +50,7 @@ describe('README.md', () => {
 describe.skipIf(withoutCurl)('docs/get-started.md', () => {
   const page = 'docs/get-started.md'
 
-  it('builds, looks, asks and decrypts', async () => {
+  it('builds, browses, queries and decrypts', async () => {
     const [build] = take(page, 'make build').split('\n')
     const command = take(page, 'sync-bridge sandbox').trim()
     await using sandbox = start([...command.split(' ').slice(1), '--port', '0'])
@@ -74,7 +74,7 @@ describe.skipIf(withoutCurl)('docs/get-started.md', () => {
 describe('docs/your-data.md', () => {
   const page = 'docs/your-data.md'
 
-  it('has commands that work in their order', async () => {
+  it('has commands that work in sequence', async () => {
     const home = withExamples()
     const lines = await printedByFirefox()
     const connected = await typeAs(home, withLines(take(page, 'sync-bridge connect'), lines))
@@ -121,7 +121,7 @@ describe.skipIf(withoutCurl)('docs/run.md', () => {
 })
 
 describe.skipIf(withoutCurl || 'reason' in python)(`docs/clients.md${why}`, () => {
-  it('has examples of the protocol that run as they stand', async () => {
+  it('has working examples of the protocol', async () => {
     await using sandbox = start(['sandbox', '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)
 
@@ -146,7 +146,7 @@ describe.skipIf(withoutCurl)('docs/connect.md', () => {
     expect(page).not.toContain(Bun.escapeHTML(lasting.replaceAll(/^ +/gm, '')))
   })
 
-  it('has commands that keep the values in a file, for commands and for curl', async () => {
+  it('has commands that save the values in a file, for commands and for curl', async () => {
     const { values, tokenServerUrl } = await startUpstream()
     await using bridge = await serve({ token_server_url: tokenServerUrl })
     const names = ['BUCKET', 'KEY_ID', 'BEARER_TOKEN', 'SYNC_KEY']
@@ -166,7 +166,7 @@ describe.skipIf(withoutCurl)('docs/connect.md', () => {
     expect(asked.output).toContain('{"data":[{"id":"bookmarks"')
   })
 
-  it('has a command that ends a refresh token', async () => {
+  it('has a command that revokes a refresh token', async () => {
     const accounts = startAccounts({ email: '', devices: [], mintAccessToken: () => 'access' })
     const folder = withExamples()
     const token = accounts.grantRefreshToken()

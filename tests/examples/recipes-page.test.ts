@@ -83,7 +83,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
   const save = (name: string, text: string) => writeFileSync(join(home, 'recipes', name), text)
   const warning = '1 record cannot be decrypted: bookmarks/foreignrecor\n'
 
-  it('gives ArchiveBox the addresses of web pages, as cron starts it', async () => {
+  it('gives ArchiveBox the URLs of web pages, like under cron', async () => {
     save('archivebox', take(page, 'archivebox add'))
     const [path, line] = take(page, '17 3 * * *').trimEnd().split('\n')
 
@@ -105,7 +105,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     expect(urls.length).toBeGreaterThan(5)
   })
 
-  it('adds to linkding what its API takes', async () => {
+  it('adds to linkding in the form that its API accepts', async () => {
     await using server = startServer(join(home, 'recipes/linkding.header'), linkding)
     const script = take(page, 'post linkding').replace('https://linkding.example.org', server.url)
 
@@ -130,7 +130,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     expect(server.bodies.every((body) => /^https?:/.test(body.url))).toBe(true)
   })
 
-  it('adds to karakeep what its API takes', async () => {
+  it('adds to karakeep in the form that its API accepts', async () => {
     await using server = startServer(join(home, 'recipes/karakeep.header'), karakeep)
     const script = take(page, 'post karakeep').replace('https://karakeep.example.org', server.url)
 
@@ -152,7 +152,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     expect(server.bodies.every((body) => /^https?:/.test(body.url))).toBe(true)
   })
 
-  it('commits bookmarks that have changed', async () => {
+  it('commits changed bookmarks', async () => {
     save('git', take(page, 'git commit'))
 
     const first = await type('sh ~/recipes/git')
@@ -172,7 +172,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     expect(read('bookmarks/bookmarks.html')).toStartWith('<!DOCTYPE NETSCAPE-Bookmark-file-1>\n')
   })
 
-  it('keeps the last commit when the bridge cannot be reached', async () => {
+  it('keeps the last commit if the bridge is unreachable', async () => {
     const before = read('bookmarks/bookmarks.html')
 
     const { errors, code } = await type('sh ~/recipes/git', { BRIDGE_URL: 'http://127.0.0.1:1' })
@@ -185,7 +185,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     beforeAll(() => save('tabs', take(page, 'xdg-open')))
     const commands = take(page, 'rofi -dmenu').trimEnd().split('\n')
 
-    it.skipIf(!Bun.which('fzf'))('opens what is chosen in fzf', async () => {
+    it.skipIf(!Bun.which('fzf'))('opens the tab chosen in fzf', async () => {
       // With a filter, fzf needs no terminal.
       const options = { FZF_DEFAULT_OPTS: "--filter 'Device of mine'" }
 
@@ -195,7 +195,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
       expect(read('xdg-open.arguments')).toBe(`${url}\n`)
     })
 
-    it('opens what is chosen in dmenu', async () => {
+    it('opens the tab chosen in dmenu', async () => {
       writeFileSync(join(home, 'xdg-open.arguments'), '')
 
       const { output, errors, code } = await type(commands[1]!)
@@ -205,7 +205,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
       expect(read('xdg-open.arguments')).toBe(`${url}\n`)
     })
 
-    it('offers rofi a line for each tab, and opens nothing when none is chosen', async () => {
+    it('offers rofi a line for each tab, and opens nothing if none is chosen', async () => {
       writeFileSync(join(home, 'xdg-open.arguments'), '')
 
       const { output, errors, code } = await type(commands[0]!)
@@ -221,7 +221,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     })
   })
 
-  describe('in public', () => {
+  describe('publishing', () => {
     it.skipIf(!Bun.which('xmllint'))(
       'makes a page whose links are web addresses, and nothing else',
       async () => {
@@ -248,7 +248,7 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
       },
     )
 
-    it.skipIf(!Bun.which('xmllint'))('makes a feed that a parser of XML takes', async () => {
+    it.skipIf(!Bun.which('xmllint'))('makes a feed that an XML parser accepts', async () => {
       const { output, errors, code } = await type(take(page, 'entry'))
 
       const file = join(home, 'public_html/links.atom')

@@ -16,7 +16,7 @@ function account(collections: string[], read: OpenedAccount['read']): OpenedAcco
 }
 
 describe('Holdings', () => {
-  it('has a record once, as it came last', async () => {
+  it('keeps a record once, in its latest version', async () => {
     const holdings = new Holdings(
       account(['history'], async (name, _, onRecords) => {
         onRecords(records(name, ['a', 'b']))
@@ -31,7 +31,7 @@ describe('Holdings', () => {
     expect([...holdings.incomplete()]).toEqual([])
   })
 
-  it('says of what is being read that it is incomplete, and of what could not be read to its end', async () => {
+  it('reports which collections are still being read, and which could not be read completely', async () => {
     const hangs = Promise.withResolvers<void>()
     const holdings = new Holdings(
       account(['forms', 'history', 'passwords'], async (name, _, onRecords) => {

@@ -12,7 +12,7 @@ import {
 import { bookmark, folder, record } from '../client/records.ts'
 
 describe('bookmarkItem', () => {
-  it('takes only addresses of the web for links', () => {
+  it('links only to web addresses', () => {
     const tree = bookmarkTree(
       [
         folder('menu', 'places', ['script', 'file', 'web']),
@@ -26,7 +26,7 @@ describe('bookmarkItem', () => {
     expect(tree[0]!.children.map(({ url }) => url)).toEqual([null, null, 'HTTPS://web.example/'])
   })
 
-  it('shows its address or its id for a title, where it has none', () => {
+  it('shows a URL or an id if there is no title', () => {
     const tree = bookmarkTree(
       [
         folder('menu', 'places', ['a']),
@@ -41,7 +41,7 @@ describe('bookmarkItem', () => {
 })
 
 describe('historyByDay', () => {
-  it('has a page once for each day on which it was visited, the latest first', () => {
+  it('lists a page once for each day of a visit, latest first', () => {
     const noon = new Date(2026, 4, 20, 12).getTime()
     const dayMs = 86_400_000
     const visits = [noon, noon + 60_000, noon - dayMs].map((atMs) => ({ date: atMs * 1000, type: 1 }))
@@ -67,7 +67,7 @@ describe('historyByDay', () => {
 })
 
 describe('devices', () => {
-  it('joins the tabs to their device, and shows those of unknown devices too', () => {
+  it('groups the tabs by device, including unknown devices', () => {
     const clients = [
       record({ id: 'a', name: 'Desk', type: 'desktop', os: 'Linux', version: '153.0' }, 'clients'),
     ]
@@ -90,8 +90,8 @@ describe('devices', () => {
   })
 })
 
-describe('what else there is', () => {
-  it('is shown whatever it looks like', () => {
+describe('other records', () => {
+  it('are shown whatever their format', () => {
     const odd = [record({ id: 'x', value: null }), record({ id: 'y', value: { a: 1 } })]
 
     expect(odd.flatMap(preferences).map(({ title, meta }) => [title, meta!()])).toEqual([['a', '1']])
@@ -101,7 +101,7 @@ describe('what else there is', () => {
     ])
   })
 
-  it('is shown without the moments that are none', () => {
+  it('are shown without invalid times', () => {
     const odd = { toString: 1, valueOf: 1 }
     const tabs = record({
       id: 'a',
@@ -120,7 +120,7 @@ describe('what else there is', () => {
 })
 
 describe('ago', () => {
-  it('counts minutes, hours, days, months and years, and nothing as in the future', () => {
+  it('counts minutes, hours, days, months and years, and shows nothing as in the future', () => {
     const minute = 60_000
     const day = 1440 * minute
     const told = [-minute, minute, 90 * minute, 3 * day, 59 * day, 90 * day, 800 * day].map((ms) =>

@@ -17,7 +17,7 @@ const titlesOf = (groups: Group[]) => groups.flatMap(({ items }) => items.map(({
 const find = (groups: Group[], typed: string) => titlesOf(new Search().matching(groups, wordsOf(typed)))
 
 describe('Search', () => {
-  it('finds words in any order, whatever their capitals and accents', () => {
+  it('finds words in any order, ignoring case and accents', () => {
     const groups = group(titled('B-tree - Wikipedia', 'Über uns', 'Γλώσσα', 'Saint-Étienne'))
 
     expect(find(groups, 'wiki b-TREE')).toEqual(['B-tree - Wikipedia'])
@@ -50,7 +50,7 @@ describe('inOrder', () => {
     itemOf(record('middle', { timeLastUsed: 2500 }), 'Zebra', '', 'https://beta.example/'),
   ]
 
-  it('sorts by title as people do, by address without scheme, and by date, the latest first', () => {
+  it('sorts by title in natural order, by URL without scheme, and by date, latest first', () => {
     const by = (order: 'title' | 'address' | 'date') => titlesOf(inOrder(group(items), order, false))
 
     expect(by('title')).toEqual(['äpfel', 'Page 9', 'Page 10', 'Zebra'])
@@ -59,7 +59,7 @@ describe('inOrder', () => {
     expect(inOrder(group(items), '', false)[0]!.items).toBe(items)
   })
 
-  it('keeps groups, or makes one list of them with each record once', () => {
+  it('keeps groups, or merges them into one list without duplicates', () => {
     const [first, second] = [items[0]!, items[1]!]
     const groups: Group[] = [
       { title: 'b', items: [first, second] },

@@ -48,7 +48,7 @@ describe('a batch over a storage that fails at its k-th call', () => {
   ]
 
   it.each(quick)(
-    'is whole or has left no trace: %s, once',
+    'is complete or has no effect: %s, once',
     async (fault) => {
       const { findings, runs } = await prove([patient], trialsOf(all, [fault], 'once'))
 
@@ -59,7 +59,7 @@ describe('a batch over a storage that fails at its k-th call', () => {
   )
 
   it.concurrent(
-    'is whole, has left no trace or has said so: every failure, from then on',
+    'is complete, has no effect, or is reported: every failure, from then on',
     async () => {
       const { findings, runs } = await prove([forlorn], trialsOf(few, quick, 'from then on'), patient)
 
@@ -70,7 +70,7 @@ describe('a batch over a storage that fails at its k-th call', () => {
   )
 
   it.concurrent(
-    'is whole or has left no trace: every failure, for good',
+    'is complete or has no effect: every failure, permanently',
     async () => {
       const kinds = quick.filter((name) => name !== '401')
       const { findings, runs } = await prove([lasting], trialsOf(few, kinds, 'for good'), patient)

@@ -95,18 +95,18 @@ const withinAShortBody: Row[] = [
   ['a body that stalls', midway('hang-mid-body'), ...perhapsAgain],
 ]
 
-describe('a short list of a storage that fails', () => {
+describe('a short list of a failing storage', () => {
   it.each<Row>([
     ...beforeTheBody,
     ...withinAShortBody,
     ['a list with a record less', rewritten(withoutLastLine), ...perhapsAgain],
     ['a list that ends in a record', rewritten(halved), ...perhapsAgain],
-  ])('is whole or rejected: %s', (_, fault, once, always) =>
+  ])('is complete or rejected: %s', (_, fault, once, always) =>
     prove({ fault, once, always }, 'tabs', shortList),
   )
 })
 
-describe('a long list of a storage that fails', () => {
+describe('a long list of a failing storage', () => {
   it.each<Row>([
     ...beforeTheBody,
     ['an early reset', midway('reset-mid-body'), ...perhapsCut],
@@ -115,11 +115,11 @@ describe('a long list of a storage that fails', () => {
     ['a late end', late('truncate'), ...cut],
     ['a list with a record less', rewritten(withoutLastLine), ...cut],
     ['a list that ends in a record', rewritten(halved), ...cut],
-  ])('is whole, rejected or cut: %s', (_, fault, once, always) =>
+  ])('is complete, rejected or cut: %s', (_, fault, once, always) =>
     prove({ fault, once, always }, 'history', longList),
   )
 
-  it('is an error in the log, and counted, when it breaks off after its beginning was sent', async () => {
+  it('is logged as an error and counted if it breaks off after its start was sent', async () => {
     const { bridge, user } = await newReader(patient)
     bridge.planFor(user, () => late('truncate'))
     const brokenLists = async () =>
@@ -159,7 +159,7 @@ async function countBytes({ body }: Response): Promise<{ bytes: number; isWhole:
   }
 }
 
-describe('a record of a storage that fails', () => {
+describe('a record of a failing storage', () => {
   it.each<Row>([
     // A failure before the body is retried or not before the target of the request is known.
     ...beforeTheBody.filter(([name]) => ['502 in HTML', 'a reset', 'no answer'].includes(name)),
@@ -167,11 +167,11 @@ describe('a record of a storage that fails', () => {
     ['half a record', rewritten(halved), ...atOnce],
     ['another record', rewritten(() => '{"id":"x","modified":1.00,"payload":"x"}'), ...atOnce],
     ['a list', rewritten((text) => `[${text}]`), ...atOnce],
-  ])('is whole or rejected: %s', (_, fault, once, always) => prove({ fault, once, always }, 'a record', 1))
+  ])('is complete or rejected: %s', (_, fault, once, always) => prove({ fault, once, always }, 'a record', 1))
 })
 
 describe('a list of several pages from a slow storage', () => {
-  it('continues when more time has passed than a request has', async () => {
+  it('continues after the request timeout', async () => {
     const { bridge, user } = await newReader(brief)
     const isAsked = Promise.withResolvers<void>()
     const hasPassed = Promise.withResolvers<null>()
@@ -261,7 +261,7 @@ function halved(text: string): string {
 }
 
 describe('a request of an unknown user', () => {
-  it('waits for the token server no longer than it may take itself', async () => {
+  it('waits for the token server no longer than its timeout', async () => {
     const user = brief.sandbox.addUser('somebody new')
     brief.tokenProxy.plan(() => ({ kind: 'hang' }))
 

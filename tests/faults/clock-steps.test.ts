@@ -6,7 +6,7 @@ const hourMs = 3_600_000
 it.each([
   ['ahead', hourMs],
   ['back', -hourMs],
-])('a wall clock that is set %s by an hour fails no request under way', async (_, stepMs) => {
+])('a wall clock that is set %s by an hour fails no request in flight', async (_, stepMs) => {
   let aheadMs = 0
   await using bridge = await startFaultyBridge({ writable: ['tabs'], now: () => Date.now() + aheadMs })
   bridge.sandbox.write(bridge.user, 'tabs', [{ id: 'stored', payload: 'before' }])

@@ -19,8 +19,8 @@ afterAll(async () => {
   await node.stop()
 })
 
-describe('the commits of many batches at once', () => {
-  it('leave one batch after the other, so that few are half visible at a time', async () => {
+describe('the commits of many concurrent batches', () => {
+  it('are sent one batch after the other, so that few are partly visible at a time', async () => {
     // More calls than may be in flight at once, and few enough that none waits five seconds on a busy machine.
     const users = Array.from({ length: 40 }, (_, index) => bridge.sandbox.addUser(`writer ${index}`))
     for (const user of users) {

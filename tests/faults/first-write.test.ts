@@ -17,7 +17,7 @@ describe.each(['postgres', 'mysql'] as const)('the first write to a collection, 
 
   afterAll(() => Promise.all([one.stop(), other.stop()]))
 
-  it('has one winner when two bridges create one record at the same time', async () => {
+  it('has one winner if two bridges create one record at the same time', async () => {
     const { sandbox } = one
     const results: unknown[] = []
     for (let round = 0; round < rounds; round += 1) {

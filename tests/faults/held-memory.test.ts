@@ -35,7 +35,7 @@ async function batch(user: SandboxUser, requests: SubRequest[]): Promise<number>
   return (await bridge.ask('/v1/batch', { method: 'POST', body, as: user })).status
 }
 
-describe('a batch of a write and of reads, while other batches hold the memory for answers', () => {
+describe('a batch of writes and reads, while other batches hold the memory for responses', () => {
   it('is rejected before anything is written, or applied', async () => {
     const held = Promise.withResolvers<null>()
     const holders = await Promise.all(Array.from({ length: 7 }, (_, each) => newUser(`holder ${each}`)))

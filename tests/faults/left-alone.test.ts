@@ -76,7 +76,7 @@ function logged(): { level: string; event: string; target: string; host: string 
 }
 
 describe('a token server that hangs', () => {
-  it('is waited for by three; later requests are rejected without a call, but for heartbeats, and known users are served', async () => {
+  it('delays three requests; later ones are rejected without a call, except heartbeats, and known users are served', async () => {
     const known = await acquaintance()
     hang()
     const waiting = [newcomer(), newcomer(), newcomer()]
@@ -96,7 +96,7 @@ describe('a token server that hangs', () => {
     expect((await write(known)).status).toBe(200)
   })
 
-  it('is seen in the metrics and in the log', async () => {
+  it('is reported in the metrics and in the log', async () => {
     hang()
     const quiet = await metrics()
     const asking = Array.from({ length: 3 }, newcomer)
@@ -135,7 +135,7 @@ describe('a storage node', () => {
     ['500', failing, 10],
     ['resets', { kind: 'reset-before' }, 30],
     ['nothing at all', slow, 3],
-  ])('that answers some accounts with %s serves all others', async (_, fault, count) => {
+  ])('that returns %s for some accounts serves all others', async (_, fault, count) => {
     const isSilent = fault === slow
     await using shared = await startTestBridge({
       writable: ['tabs'],

@@ -27,7 +27,7 @@ const put = (path: string, payload: string) => ({
   body: { data: { payload } },
 })
 
-describe('a write that the storage answers with 5xx', () => {
+describe('a write for which the storage returns 5xx', () => {
   it('is a 503, and nothing of it is visible, whatever else is stored', async () => {
     await newUser()
     bridge.planFor(user, ({ method, body }) =>
@@ -56,7 +56,7 @@ describe('a write that the storage answers with 5xx', () => {
     expect(again.body.responses.map((each: { status: number }) => each.status)).toEqual([200, 200, 200])
   })
 
-  it("is so for a payload that its database can't store, and for the whole batch", async () => {
+  it("is a 503, with the whole batch, for a payload that its database can't store", async () => {
     await newUser()
     const { method, path, body } = put('/collections/tabs/records/a', unstorable)
     const requests = [
@@ -84,7 +84,7 @@ describe('a record that the storage rejects', () => {
   it.each([
     ['tabs', 'crypto'],
     ['crypto', 'crypto'],
-  ])('is rejected alone where the storage rejects the upload with 400: %s and %s', async (first, second) => {
+  ])('is rejected alone if the storage rejects the upload with 400: %s and %s', async (first, second) => {
     await newUser()
     // An IV of zeros, which the storage rejects in this collection.
     const zeroes = JSON.stringify({ ciphertext: 'x', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: 'y' })
@@ -103,7 +103,7 @@ describe('a record that the storage rejects', () => {
   })
 
   it.each([['tabs'], ['forms']])(
-    'is a 413 alone where its text is too long, beside another of %s',
+    'is a 413 alone if its text is too long, next to another of %s',
     async (name) => {
       await newUser()
       // Twice as long as JSON.

@@ -27,7 +27,7 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
     ['was not carried out', { kind: 'status', status: 500 }],
     ['was put off', statusFaults[503]],
     ['was carried out', { kind: 'reset-after' }],
-  ] as const)('leaves no row when the first call to remove it failed and %s', async (outcome, fault) => {
+  ] as const)('leaves no row if the first call to remove it failed and %s', async (outcome, fault) => {
     const { user, deleteAmongPuts } = await someone(outcome)
     let hasFailed = false
     bridge.planFor(user, ({ method }) => {

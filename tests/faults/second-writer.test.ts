@@ -43,7 +43,7 @@ describe('a batch and another device that writes between its snapshot and its co
     expect(payloads('tabs')).toEqual({ another: 'new', mine: 'new', theirs: 'of the other device' })
   })
 
-  it('gives up after a few rounds, with no trace, when the other never stops', async () => {
+  it('gives up after a few rounds, without effect, if the other never stops', async () => {
     bridge.sandbox.write(user, 'tabs', [record('mine', 'old')])
     let round = 0
     bridge.planFor(user, (request) => {
@@ -91,7 +91,7 @@ describe('a batch and another device that writes between its snapshot and its co
     expect(payloads('tabs')).toEqual({ mine: 'of the other device', second: 'new' })
   })
 
-  it('says so if the other has overwritten every trace of a write without a response', async () => {
+  it('reports that the other has overwritten every trace of a write without a response', async () => {
     const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old')])
     const unknown = bridge.eventsAbout('tabs', 'batch.unknown')
     onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('mine', 'of the other device')]), {
@@ -106,7 +106,7 @@ describe('a batch and another device that writes between its snapshot and its co
   })
 })
 
-describe('a client that hangs up', () => {
+describe('a client that disconnects', () => {
   it.each(['at the snapshot', 'while it is staged', 'at the commit'])(
     'does not stop a batch %s',
     async (moment) => {
@@ -145,8 +145,8 @@ describe('a client that hangs up', () => {
   )
 })
 
-describe('a client that hangs up at the second commit', () => {
-  it('does not stop the check whether it was applied, nor does the end of the service', async () => {
+describe('a client that disconnects at the second commit', () => {
+  it('does not stop the check whether it was applied, nor does the shutdown of the service', async () => {
     const own = await startFaultyBridge({ writable: ['tabs', 'forms'] })
     const someone = own.sandbox.addUser('somebody')
     const bucket = `/v1/buckets/${someone.clientState}/collections`

@@ -47,14 +47,14 @@ afterAll(async () => {
   await Promise.all([patient, forlorn, ...impatient].map((each) => each.stop()))
 })
 
-describe('PUT and DELETE over a storage that fails', () => {
-  it('say correctly whether the write was applied, after every failure at every call', async () => {
+describe('PUT and DELETE over a failing storage', () => {
+  it('report correctly whether the write was applied, after every failure at every call', async () => {
     const findings = await Promise.all(writes.map((write, index) => prove(write, index)))
 
     expect(findings.flat()).toEqual([])
   })
 
-  it('a failure that has left no trace is made good by a second attempt', async () => {
+  it('succeed at the second attempt after a failure without effect', async () => {
     const user = await userWithRecord(patient, 'lane0a')
     const kinds = ['500', 'conflict', '412', 'reset before', 'reset after', '500 after', 'garbage'] as const
 

@@ -87,7 +87,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
   describe('pasted into its Browser Console', () => {
     const [recipe] = recipes
 
-    it('the recipe of docs/connect.md prints who its user is, and the key, as often as one likes', async () => {
+    it('prints with the recipe of docs/connect.md who its user is, and the key, as often as needed', async () => {
       const outcomes = [await type(recipe!), await type(recipe!), await type(recipe!)]
 
       const account = { ...accountOf(world.user), BEARER_TOKEN: expect.stringMatching(/^ey/) }
@@ -98,7 +98,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })
   })
 
-  it('keeps all bookmarks, folders, separators and tags that the sandbox made up', async () => {
+  it('keeps all bookmarks, folders, separators and tags of the sandbox', async () => {
     const made = await shownBookmarks()
     madeForms = await world.pull('forms')
 
@@ -130,7 +130,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
   })
 
   describe('shows through the bridge exactly what it has', () => {
-    it('when it has uploaded bookmarks, folders, separators, tags and unicode', async () => {
+    it('after uploading bookmarks, folders, separators, tags and unicode', async () => {
       const folder = await call<string>('addBookmark', 'toolbar', { type: 'folder', title: 'Über 日本 🦊' })
       const url = 'https://own.example/ä?q=%2F'
       await call('addBookmark', folder, {
@@ -150,7 +150,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(own.filter(({ tags }) => tags?.includes('two words'))).toHaveLength(2)
     })
 
-    it('when it has uploaded history, passwords, form entries and tabs', async () => {
+    it('after uploading history, passwords, form entries and tabs', async () => {
       const page = `${world.accounts.url}/page`
       await call('visit', 'https://own.example/visited?ü', 'Visited « ü »')
       await call('addPassword', 'https://own.example', 'ü "o", ,', ' =1+1""\\')
@@ -172,7 +172,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })
   })
 
-  describe('takes what clients write', () => {
+  describe('accepts what clients write', () => {
     const bookmark = (id: string, parentid: string, title: string) => {
       const about = { type: 'bookmark', title, bmkUri: `https://client.example/${id}`, tags: ['été'] }
       return { id, ...about, parentid, parentName: '', dateAdded: Date.now() - 5000 }
@@ -257,11 +257,11 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })
   })
 
-  describe('and the commands, which need nothing but the executable', () => {
+  describe('works with the commands, which only need the executable:', () => {
     let account: string
     const command = (...words: string[]) => runWith(account, words)
 
-    it('is connected by what it prints', async () => {
+    it('prints the values that connect them', async () => {
       const { printed } = await type(recipes[1]!)
       account = join(makeFolder(), 'account.env')
 
@@ -273,7 +273,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(readFileSync(account, 'utf8')).toContain('\nTOKEN_SERVER_URL=http://127.0.0.1:')
     })
 
-    it('shows a bookmark that is added where it was added', async () => {
+    it('shows a bookmark where they added it', async () => {
       const added = await command('add', 'https://added.example/', '--title', 'Added', '--folder', 'menu')
       await world.sync()
 
@@ -285,7 +285,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(await shownBookmarks()).toEqual(bookmarks)
     })
 
-    it('has a deleted folder again, in its place and order', async () => {
+    it('gets a deleted folder back, in its place and order', async () => {
       const folder = makeFolder()
       const inner = await call<string>('addBookmark', 'toolbar', { type: 'folder', title: 'Lost and found' })
       for (const name of ['one', 'two', 'three'])
@@ -315,7 +315,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(await shownBookmarks()).toEqual(after)
     })
 
-    it('is watched', async () => {
+    it('reports its changes to watch', async () => {
       await using watching = start(['watch', '--every', '1'], {
         environment: { SYNC_BRIDGE_ACCOUNT: account },
       })
@@ -330,7 +330,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(await watching.stop()).toBe(0)
     })
 
-    it('imports the bookmarks and passwords that are exported', async () => {
+    it('imports the exported bookmarks and passwords', async () => {
       const folder = makeFolder()
       const [html, csv] = [join(folder, 'bookmarks.html'), join(folder, 'passwords.csv')]
       const links = async () =>
@@ -355,7 +355,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     })
   })
 
-  it('was first: a client that read before gets 412 with what Firefox wrote', async () => {
+  it('writes first: a client that read before gets 412 with what Firefox wrote', async () => {
     const bookmarks = world.bucket.collection('bookmarks')
     const id = (await ownBookmarks()).find(({ type }) => type === 'bookmark')!.id
     const { data: read } = await bookmarks.getRecord<SealedRecord>(id)
@@ -409,7 +409,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     expect((await world.pull('passwords')).map(loginOf)).toEqual(await own('passwords'))
   })
 
-  it('is backed up by what runs by itself, loses everything, and has it again', async () => {
+  it('is backed up by the unattended service, loses everything, and is restored', async () => {
     const { accounts, sync } = world
     const folder = makeFolder()
     const file = join(folder, 'account.env')

@@ -8,7 +8,7 @@ const count = Number(process.env.FUZZ ?? 5_000)
 const seed = Number(process.env.FUZZ_SEED ?? 20_780)
 const lanes = 6
 
-describe(`${count} requests made up by chance, FUZZ_SEED=${seed}`, () => {
+describe(`${count} random requests, FUZZ_SEED=${seed}`, () => {
   it('get the documented responses, and have no other effect', async () => {
     await using world = await FuzzedWorld.start()
 

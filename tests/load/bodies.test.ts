@@ -70,7 +70,7 @@ const textOf = (body: IncomingBody, owner = 'somebody') =>
   body.parse(owner, (bytes) => new TextDecoder().decode(bytes))
 
 describe('Bodies', () => {
-  it('reads a body in pieces up to the limit, and holds its memory until the request ends', async () => {
+  it('reads a body in chunks up to the limit, and holds its memory until the request ends', async () => {
     const bodies = createBodies({ maxBytes: 7 })
     const slow = slowBody()
     const receiving = receive(bodies, post(slow.stream), 'somebody')
@@ -87,7 +87,7 @@ describe('Bodies', () => {
     expect(bodies.memory.heldBytes).toBe(0)
   })
 
-  it('gives up a body whose first byte does not come within ten seconds', async () => {
+  it('rejects a body whose first byte does not arrive within ten seconds', async () => {
     const bodies = createBodies()
     const slow = slowBody()
     const receiving = receive(bodies, post(slow.stream), 'somebody', 30_000)
@@ -121,7 +121,7 @@ describe('Bodies', () => {
     expect(bodies.memory.heldBytes).toBe(0)
   })
 
-  it('gives up a small body that does not come at 2 KB/s, after the time of the first byte', async () => {
+  it('rejects a small body slower than 2 KB/s, after the timeout of the first byte', async () => {
     const bodies = createBodies()
     const slow = slowBody()
     const receiving = receive(bodies, post(slow.stream, { 'Content-Length': '100' }), 'somebody', 30_000)
@@ -137,7 +137,7 @@ describe('Bodies', () => {
   })
 
   it.each<Record<string, string>>([{}, { 'Content-Length': '100' }])(
-    'gives up a body whose sender has left: %j',
+    'drops a body whose sender has disconnected: %j',
     async (headers) => {
       const slow = slowBody()
       const receiving = receive(createBodies(), post(slow.stream, headers), 'somebody')
@@ -151,7 +151,7 @@ describe('Bodies', () => {
   )
 
   it.each<Record<string, string>>([{}, { 'Content-Length': '100' }])(
-    'lets go of one that nobody waits for: %j',
+    'releases a body that is no longer needed: %j',
     async (headers) => {
       const bodies = createBodies()
       const slow = slowBody()
@@ -197,7 +197,7 @@ describe('Bodies', () => {
     expect(bodies.drops()).toBeLessThan(8)
   })
 
-  it('also drops one that has arrived and is unauthenticated, never one that is in use', async () => {
+  it('also drops one that has arrived and is unauthenticated, but never one in use', async () => {
     const bodies = createBodies({ totalBytes: 300 })
     const used = await receive(bodies, post('x'.repeat(100)), 'user')
     textOf(used, 'user')
@@ -211,7 +211,7 @@ describe('Bodies', () => {
     await expect(receive(bodies, post('x'.repeat(99)), 'one more')).rejects.toMatchObject({ status: 503 })
   })
 
-  it('gives way to an answer, too', async () => {
+  it('also drops bodies for a response', async () => {
     const bodies = createBodies({ totalBytes: 300 })
     const slow = [slowBody(), slowBody()]
     const receiving = slow.map(async ({ stream, send }, index) => {
@@ -242,7 +242,7 @@ describe('Bodies', () => {
     expect(bodies.drops()).toBe(1)
   })
 
-  it('holds a body that comes byte by byte in little more memory than it has', async () => {
+  it('holds a body that arrives byte by byte in little more memory than its size', async () => {
     const bodies = createBodies({ maxBytes: 100_000, totalBytes: 1_000_000 })
     const slow = slowBody()
     const receiving = receive(bodies, post(slow.stream), 'somebody')
@@ -256,8 +256,8 @@ describe('Bodies', () => {
   })
 })
 
-describe('a body under way', () => {
-  it('is answered at the deadline of the request, and the connection is closed', async () => {
+describe('a body in flight', () => {
+  it('gets a response at the deadline of the request, and the connection is closed', async () => {
     const world = startCrowdedWorld({}, { request_timeout_seconds: '1' })
     const { hostname, port, host } = new URL(world.url)
     const socket = connect(Number(port), hostname)

@@ -28,7 +28,7 @@ describe('MemoryBudget', () => {
     expect(budget.heldBytes).toBe(50)
   })
 
-  it('says so when there is none', () => {
+  it('reports that there is no memory left', () => {
     const budget = new MemoryBudget(100)
 
     expect(() => budget.open('a').grow(60)).toThrow(UpstreamError)
@@ -47,7 +47,7 @@ describe('MemoryBudget', () => {
     expect(budget.heldBytes).toBe(55)
   })
 
-  it('moves all to another owner, unless that one would hold too much', () => {
+  it('transfers everything to another owner, unless that one would hold too much', () => {
     const budget = new MemoryBudget(100)
     budget.open('greedy').grow(30)
     const [small, large] = [budget.open('token 1'), budget.open('token 2')]
@@ -63,7 +63,7 @@ describe('MemoryBudget', () => {
 describe('ProcessMemory', () => {
   const mebibyte = 1024 * 1024
 
-  it('collects garbage above 128 MiB, again after 64 MiB more, and is short above 384 MiB', () => {
+  it('collects garbage above 128 MiB, again after 64 MiB more, and rejects requests above 384 MiB', () => {
     let residentBytes = 0
     let collections = 0
     const memory = new ProcessMemory({

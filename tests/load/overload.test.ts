@@ -23,7 +23,7 @@ async function untilAdmitted(world: CrowdedWorld, count: number): Promise<void> 
 }
 
 describe('a request above the limit', () => {
-  it('is answered 503 with Retry-After, in JSON, and the others succeed', async () => {
+  it('gets 503 with Retry-After, in JSON, and the others succeed', async () => {
     const world = start({ maxRequests: 10 })
     const admitted = await world.crowd(10)
 
@@ -48,7 +48,7 @@ describe('a request above the limit', () => {
     expect((await world.ask('another', one)).status).toBe(200)
   })
 
-  it('can be read by web pages, and announces the end of the service like every answer', async () => {
+  it('has a response that web pages can read, with the alert of every response', async () => {
     const settings = { eos: '2999-12-31', cors_origins: 'https://app.example', retry_after_seconds: '7' }
     const world = start({ maxRequests: 1 }, settings)
     await world.crowd(1)
@@ -75,7 +75,7 @@ describe('a request above the limit', () => {
     ['PUT', one],
     ['DELETE', one],
     ['POST', '/v1/batch'],
-  ])('is rejected before anything is done: %s %s', async (method, path) => {
+  ])('is rejected before any work: %s %s', async (method, path) => {
     const world = start({ maxRequests: 1 })
     await world.crowd(1)
 
@@ -99,7 +99,7 @@ describe('a request above the limit', () => {
     ['GET', '/v1/nothing', 404],
     ['OPTIONS', `/v1/buckets/x${one}`, 204],
     ['OPTIONS', '/v1/batch', 204],
-  ])('is none that asks for nobody’s data: %s %s', async (method, path, status) => {
+  ])('is accepted if it is not for user data: %s %s', async (method, path, status) => {
     const world = start({ maxRequests: 1 })
     await world.crowd(1)
 
@@ -119,7 +119,7 @@ describe('a batch', () => {
     body: JSON.stringify({ requests: Array.from({ length: count }, () => put) }),
   })
 
-  it('counts as one request, and is rejected whole', async () => {
+  it('counts as one request, and is rejected as a whole', async () => {
     const world = start({ maxRequests: 10 })
     const others = await world.crowd(10)
 
@@ -152,7 +152,7 @@ describe('a user with many requests in flight', () => {
   })
 })
 
-describe('what is under way', () => {
+describe('the count of requests in flight', () => {
   const list = '/collections/tabs/records'
 
   /** A list whose first chunk has arrived. */
@@ -171,7 +171,7 @@ describe('what is under way', () => {
     ['its end', (world) => world.endLists()],
     ['it broke off', (world) => world.endLists(new Error('The storage is gone'))],
     ['its reader left', (_, leaving) => leaving.abort()],
-  ])('counts a streamed list until %s, as one of its user’s too', async (_, end) => {
+  ])('includes a streamed list until %s, also for its user', async (_, end) => {
     const world = start({ maxRequests: 5, maxRequestsPerUser: 4 })
     world.answerAll()
     const leaving = new AbortController()
@@ -187,7 +187,7 @@ describe('what is under way', () => {
     expect((await world.ask('reader', one)).status).toBe(200)
   })
 
-  it('does not count a list whose reader had left before it began', async () => {
+  it('excludes a list whose reader had disconnected before it began', async () => {
     const world = start({ maxRequests: 5, maxRequestsPerUser: 4 })
     const leaving = new AbortController()
     const answers = [1, 2, 3, 4].map(() => world.begin('reader', list, { signal: leaving.signal }))
@@ -204,7 +204,7 @@ describe('what is under way', () => {
     expect((await world.ask('reader', one)).status).toBe(200)
   })
 
-  it('counts a request whose client disconnected until it is done', async () => {
+  it('includes a request whose client has disconnected until it is done', async () => {
     const world = start({ maxRequests: 5 })
     world.crowd(0)
     const leaving = new AbortController()
@@ -221,7 +221,7 @@ describe('what is under way', () => {
     expect(world.transacted()).toBe(5)
   })
 
-  it('does not count what ended with an error', async () => {
+  it('excludes what ended with an error', async () => {
     const world = start({ maxRequests: 5, maxRequestsPerUser: 1 })
     world.answerAll()
     const wrong = [
@@ -240,7 +240,7 @@ describe('what is under way', () => {
 })
 
 describe('Backoff', () => {
-  it('appears after five seconds of heavy load, on successes only, and vanishes with it', async () => {
+  it('is sent after five seconds of heavy load, only with successes, and ends with the load', async () => {
     const world = start({ maxRequests: 10 }, { backoff: '10' })
     const crowd = await world.crowd(9)
 

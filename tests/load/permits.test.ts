@@ -22,7 +22,7 @@ function queue(pool: PermitPool, ...users: string[]) {
 const turn = () => new Promise<void>((resolve) => setImmediate(resolve))
 
 describe('PermitPool', () => {
-  it('bounds all calls, those to a host and those of a user', () => {
+  it('limits all calls, those to a host and those of a user', () => {
     const pool = createPool(5, { ofUser: 2, ofHost: 3 })
     const take = (host: string, user: string) => pool.tryAcquire(host, user)
 
@@ -34,7 +34,7 @@ describe('PermitPool', () => {
     expect(take('https://third', 'e')).toBe(true)
   })
 
-  it('lets users who wait take turns, however many calls one of them has', async () => {
+  it('lets waiting users take turns, however many calls one of them has', async () => {
     const pool = createPool(1)
     pool.tryAcquire(node, 'x')
     const { served, waiting } = queue(pool, 'a', 'a', 'a', 'a', 'b', 'c')
@@ -64,7 +64,7 @@ describe('PermitPool', () => {
     expect(served).toEqual(['c', 'a'])
   })
 
-  it('hands a permit to the host that has fewest where all together were the limit', async () => {
+  it('prefers the host with the fewest calls if the total is the limit', async () => {
     const pool = createPool(3)
     for (const user of ['a', 'b', 'c']) pool.tryAcquire(busy, user)
     const served: string[] = []
@@ -83,7 +83,7 @@ describe('PermitPool', () => {
     expect(served).toEqual(['f', 'd', 'e'])
   })
 
-  it('is waited for at a host by users who have nothing and would get the next permit of that host', () => {
+  it('has waiters at a host if users without permits would get the next one of that host', () => {
     jest.useFakeTimers()
     const pool = createPool(5, { ofUser: 2, ofHost: 3 })
     const areWaitedFor = () => [pool.hasWaiters(node), pool.hasWaiters(busy)]
@@ -117,7 +117,7 @@ describe('PermitPool', () => {
   it.each<[string, unknown, UpstreamError['failure']]>([
     ['client has hung up', undefined, 'abandoned'],
     ['time is over', new UpstreamError('timeout', '', { applied: 'no' }), 'timeout'],
-  ])('lets nobody wait whose %s', async (_, reason, failure) => {
+  ])('does not wait if the %s', async (_, reason, failure) => {
     const pool = createPool(1)
     pool.tryAcquire(node, 'a')
     const end = new AbortController()
@@ -163,11 +163,14 @@ describe('createPermits', () => {
   it.each([
     ['over HTTP/2', true, [64, 64, 64, 4, 4, 4, 4, 4, 4, 4]],
     ['over HTTP/1.1', false, [48, 1, 1, 1, 1, 1, 1, 1, 1, 1]],
-  ])('keeps the last quarter of a host for users who have few calls there, %s', (_, isShared, expected) => {
-    const { calls } = createPermits(1024, () => isShared)
-    expect(expected.map((_, index) => takeAll(calls, node, `hung ${index}`))).toEqual(expected)
-    expect(calls.tryAcquire(node, 'bystander')).toBe(true)
-  })
+  ])(
+    'reserves the last quarter of a host for users who have few calls there, %s',
+    (_, isShared, expected) => {
+      const { calls } = createPermits(1024, () => isShared)
+      expect(expected.map((_, index) => takeAll(calls, node, `hung ${index}`))).toEqual(expected)
+      expect(calls.tryAcquire(node, 'bystander')).toBe(true)
+    },
+  )
 
   it('leaves lists to other nodes and users when one node or user hangs', () => {
     const { lists } = createPermits(1024, () => false)

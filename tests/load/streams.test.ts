@@ -52,7 +52,7 @@ function send({ streams }: ReturnType<typeof createStreams>, body: Parameters<An
 }
 
 describe('AnswerStreams.send', () => {
-  it('sends a body whole, in pieces', async () => {
+  it('sends a body completely, in chunks', async () => {
     const world = createStreams()
     const text = 'äb'.repeat(100_000)
     const endings: StreamEnd[] = []
@@ -91,7 +91,7 @@ describe('AnswerStreams.send', () => {
     expect(world.cut).toEqual([])
   })
 
-  it('never blames a reader for a storage that is slow', async () => {
+  it('never blames a reader for a slow storage', async () => {
     const world = createStreams()
     let controller!: ReadableStreamDefaultController<Uint8Array>
     const slow = new ReadableStream<Uint8Array>({ start: (given) => void (controller = given) })
@@ -109,7 +109,7 @@ describe('AnswerStreams.send', () => {
     expect(world.cut).toEqual([])
   })
 
-  it('cuts the list that has stalled longest, for at least five seconds, when another one waits for its permit', async () => {
+  it('cuts the list that has stalled longest, for at least five seconds, if another one waits for its permit', async () => {
     const world = createStreams()
     let hasWaiters = false
     const open = (isWanted = () => hasWaiters) => send(world, { ...endless().stream, hasWaiters: isWanted })

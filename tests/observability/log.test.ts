@@ -20,7 +20,7 @@ function logTo(lines: string[], options: Partial<LogOptions> = {}) {
 const levels = ['debug', 'info', 'warning', 'error'] as const
 
 describe('createLog', () => {
-  it('leaves out what is below its level, also after a change of it', () => {
+  it('omits events below its level, also after a change of the level', () => {
     const lines: string[] = []
     const log = logTo(lines, { level: 'warning' })
 
@@ -54,7 +54,7 @@ describe('createLog', () => {
     ['info', 6],
     ['warning', 4],
     ['error', 3],
-  ] as const)('tells the journal the priority of a line of level %s', (level, priority) => {
+  ] as const)('adds the journal priority to a line of level %s', (level, priority) => {
     const lines: string[] = []
 
     logTo(lines, { priorities: true })[level]('request')
@@ -106,7 +106,7 @@ describe('createLog', () => {
     ])
   })
 
-  it('colours text only when asked to, and JSON never', () => {
+  it('colours text only if requested, and JSON never', () => {
     const text: string[] = []
     const json: string[] = []
 

@@ -28,7 +28,7 @@ async function settle(): Promise<void> {
 }
 
 describe('createStatsd', () => {
-  it('sends what was counted and timed in one datagram', async () => {
+  it('sends counts and durations in one datagram', async () => {
     const { statsd, datagrams, flush } = collect()
 
     statsd.count('syncclient.status_code.200')
@@ -68,7 +68,7 @@ describe('createStatsd', () => {
     ['', 'a:1|c'],
     ['my:prefix|x.', 'my_prefix_x.a:1|c'],
     ['sync-bridge:', 'sync-bridge.a:1|c'],
-  ])('begins names with the prefix %j, made harmless', async (prefix, expected) => {
+  ])('starts names with the prefix %j, sanitized', async (prefix, expected) => {
     const { statsd, datagrams, flush } = collect({ prefix })
 
     statsd.count('a')
@@ -77,7 +77,7 @@ describe('createStatsd', () => {
     expect(datagrams).toEqual([expected])
   })
 
-  it('works whether or not a server listens', async () => {
+  it('works with and without a listening server', async () => {
     const refused = collect({
       open: async () =>
         ({
@@ -119,7 +119,7 @@ describe('createStatsd', () => {
     expect(datagrams.at(-1)).toContain('sync-bridge.found:1|c')
   })
 
-  it('sends what waits when it is closed, once', async () => {
+  it('sends the queue when it is closed, once', async () => {
     const { statsd, datagrams, state } = collect()
     await settle()
 

@@ -79,7 +79,7 @@ for (const balancer of balancers) {
       await nodes[Symbol.asyncDispose]()
     })
 
-    it('are as good as one', async () => {
+    it('behave like one', async () => {
       const user = nodes.sandbox.addUser('alice')
       const put = await client.ask('PUT', '/%7Ba%2Fb%7D', { data: { payload: 'first' } })
       for (let turn = 0; turn < 6; turn++)
@@ -106,7 +106,7 @@ for (const balancer of balancers) {
       await nodes.exchangesAreExplained(2)
     })
 
-    it('keep to themselves what they have counted, however the path is spelled', async () => {
+    it('hide their metrics, however the path is spelled', async () => {
       // A single bridge rejects by itself. Caddy returns an empty response for other hosts.
       const refusals = balancer.bridges === 2 ? [400, 404] : [200, 307, 400, 404]
 
@@ -121,7 +121,7 @@ for (const balancer of balancers) {
       expect(direct.status).toBe(404)
     })
 
-    it('reject in the form that clients understand', async () => {
+    it('reject requests in the form that clients understand', async () => {
       const cases: [string, number, number][] = [
         ['FOO /v1/', 405, 115],
         ['PATCH /v1/', 405, 115],
@@ -138,7 +138,7 @@ for (const balancer of balancers) {
       }
     })
 
-    it('stay in use whatever methods are asked for', async () => {
+    it('stay in use whatever methods are requested', async () => {
       for (let turn = 0; turn < 50; turn++) await front.ask('FOO / HTTP/1.1')
 
       for (let turn = 0; turn < 4; turn++) expect((await client.ask('GET', '?_limit=1')).status).toBe(200)
@@ -170,7 +170,7 @@ for (const balancer of balancers) {
       300_000,
     )
 
-    it('never make a short list look complete', async () => {
+    it('never make a truncated list look complete', async () => {
       const user = nodes.sandbox.addUser('alice')
       nodes.sandbox.seed(user, 'tabs', 20_000, { payloadBytes: 1000 })
       const answer = await client.ask('GET', '')
@@ -189,7 +189,7 @@ for (const balancer of balancers) {
       await Promise.all(nodes.nodes.map((node) => node.exited))
     })
 
-    it('get errors in the form that clients understand while they are down', async () => {
+    it('return errors in the form that clients understand while they are down', async () => {
       for (const node of nodes.nodes) node.signal('SIGKILL')
       await Promise.all(nodes.nodes.map((node) => node.exited))
 
@@ -236,7 +236,7 @@ for (const balancer of [nginxOfOne, caddy]) {
       },
     )
 
-    it('sends records over HTTP/2 as they are, with the request id of the client', async () => {
+    it('sends records over HTTP/2 unchanged, with the request id of the client', async () => {
       const user = nodes.sandbox.addUser('bob')
       nodes.sandbox.seed(user, 'tabs', 100)
       const path = `/v1/buckets/${user.clientState}/collections/tabs/records`
@@ -315,14 +315,14 @@ for (const balancer of balancers) {
     }
 
     if (balancer.bridges === 2)
-      it('are both asked to read', async () => {
+      it('both get reads', async () => {
         const { status, received } = await outcomeOf('GET')
 
         expect([502, 503]).toContain(status)
         expect(new Set(received)).toEqual(new Set(['first GET', 'second GET']))
       })
 
-    it.each(['PUT', 'DELETE', 'POST'])('never see the same %s both', async (method) => {
+    it.each(['PUT', 'DELETE', 'POST'])('never both get the same %s', async (method) => {
       const { status, received } = await outcomeOf(method)
 
       expect([502, 503]).toContain(status)
@@ -334,7 +334,7 @@ for (const balancer of balancers) {
 
 for (const balancer of [haproxy, nginx]) {
   describe(`a bridge behind ${balancer.name}`, () => {
-    it('gets nothing of a request before all of it is there', async () => {
+    it('gets a request only when it is complete', async () => {
       await using stack = new AsyncDisposableStack()
       const received: string[] = []
       const bridges = [1, 2].map(() =>
@@ -363,7 +363,7 @@ for (const balancer of [haproxy, nginx]) {
   })
 }
 
-describe('two bridges behind HAProxy with clients that stay', () => {
+describe('two bridges behind HAProxy with persistent clients', () => {
   it('behave like one, and each client uses one of them', async () => {
     await using nodes = await startNodes(settings)
     const sticky: [string, string][] = [['balance leastconn', 'balance hdr(Authorization)']]

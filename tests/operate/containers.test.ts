@@ -46,7 +46,7 @@ describe('compose.yaml', () => {
   }
 
   it.skipIf(whyNoPython !== null)(
-    `is what the specification of Compose wants${why}`,
+    `is valid according to the Compose specification${why}`,
     async () => {
       const file = join(examples, 'compose.yaml')
       const command = words`check_jsonschema --builtin-schema vendor.compose-spec ${file}`
@@ -57,7 +57,7 @@ describe('compose.yaml', () => {
     120_000,
   )
 
-  it('starts the image of this release with settings that are valid', async () => {
+  it('starts the image of this release with valid settings', async () => {
     const given: Record<string, string> = {
       HOST: 'sync.example.org',
       TOKEN_SERVER: 'https://token.example.org',
@@ -87,14 +87,14 @@ describe('compose.yaml', () => {
     expect(lines).toEqual(expect.arrayContaining(environmentLines))
   })
 
-  it('names every variable that it wants', () => {
+  it('documents every variable that it uses', () => {
     const [introduction] = text.split('\nservices:')
     const wanted = [...text.matchAll(/\$\{(\w+)/g)].map(([, name]) => name!)
 
     expect(wanted.filter((name) => !introduction!.includes(`#   ${name}=`))).toEqual([])
   })
 
-  it('has a storage beside the bridge, for which Caddy has a file', async () => {
+  it('has a storage next to the bridge, for which Caddy has a file', async () => {
     const site = folder.file('site.d')
     mkdirSync(site)
     copyFileSync(join(examples, 'syncstorage.caddy'), join(site, 'syncstorage.caddy'))
@@ -112,7 +112,7 @@ describe('kubernetes.yaml', () => {
   const text = readFileSync(join(examples, 'kubernetes.yaml'), 'utf8')
 
   it.skipIf(whyNoPython !== null).each(['1.27.0', '1.37.0'])(
-    `is what Kubernetes %s wants${why}`,
+    `is valid according to Kubernetes %s${why}`,
     async (kubernetes) => {
       const file = join(examples, 'kubernetes.yaml')
       const command = words`kubernetes_validate --strict --kubernetes-version ${kubernetes} ${file}`
@@ -123,7 +123,7 @@ describe('kubernetes.yaml', () => {
     120_000,
   )
 
-  it('starts the image of this release with valid settings and what the runtime looks for', async () => {
+  it('starts the image of this release with valid settings and the variables of the runtime', async () => {
     const [settings, deployment] = YAML.parse(text) as [
       { data: Record<string, string> },
       { spec: { template: { spec: { containers: Container[] } } } },

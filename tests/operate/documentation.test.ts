@@ -46,7 +46,7 @@ describe('the pages for operators', () => {
   }
 
   // real-systemd.sh runs it completely. Here it runs in a folder, without a package and a service manager.
-  it('has ten commands from a fresh Debian to a bridge with TLS', async () => {
+  it('have ten commands from a fresh Debian to a bridge with TLS', async () => {
     using folder = temporaryFolder()
     const commands = blockWith('HOST=')
     for (const made of ['etc/sync-bridge', 'etc/caddy']) mkdirSync(folder.file(made), { recursive: true })
@@ -66,7 +66,7 @@ describe('the pages for operators', () => {
     expect(validated).toContain('Valid configuration')
   })
 
-  it('stops at the first of the ten commands that fails, which is the last one printed', async () => {
+  it('stop at the first of the ten commands that fails, which is the last one printed', async () => {
     using folder = temporaryFolder()
     // The guide's own shell options must stop it, not those of the test.
     const failing = 'set +eu; apt-get() { return 1; }; systemctl() { echo went on; }'
@@ -82,7 +82,7 @@ describe('the pages for operators', () => {
     ).toBe('+ apt-get update')
   })
 
-  it('installs in five lines without the package', async () => {
+  it('install in five lines without the package', async () => {
     using folder = temporaryFolder()
     const lines = blockWith('zcat').trim()
     const installed = folder.file('usr/local/bin/sync-bridge')
@@ -104,7 +104,7 @@ describe('the pages for operators', () => {
     expect(printed).toContain('token server: OK')
   })
 
-  it('configures Redis, and a user who may do what is needed', async () => {
+  it('configure Redis, with a restricted user', async () => {
     using folder = temporaryFolder()
     const port = freePort()
     const file = folder.file('redis.conf')
@@ -137,7 +137,7 @@ describe('the pages for operators', () => {
     })
   })
 
-  it('starts a container with a file that is mounted', async () => {
+  it('start a container with a mounted file', async () => {
     using folder = temporaryFolder()
     writeFileSync(folder.file('sync-bridge.ini'), iniText({ token_server_url: 'http://127.0.0.1:1' }))
     // In place of a container, the executable validates the settings, under their path outside the container.
@@ -154,7 +154,7 @@ describe('the pages for operators', () => {
     expect(checked).toContain(`service.token_server_url = http://127.0.0.1:1`)
   })
 
-  it('enables writes with settings that are good', async () => {
+  it('enable writes with valid settings', async () => {
     using folder = temporaryFolder()
     const file = folder.file('bridge.ini')
     writeFileSync(file, iniText({ token_server_url: 'http://127.0.0.1:1' }) + blockWith('_put_enabled'))
@@ -164,7 +164,7 @@ describe('the pages for operators', () => {
     expect(checked).toContain('service.record_bookmarks_put_enabled = true')
   })
 
-  it('reads the journal', async () => {
+  it('read the journal', async () => {
     using folder = temporaryFolder()
     const lines = blockWith('journalctl').trim().split('\n')
 
@@ -177,7 +177,7 @@ describe('the pages for operators', () => {
     expect(lines.length).toBe(4)
   })
 
-  it('has no code that was not run', () => {
+  it('have no code that is not run here', () => {
     const run = [
       'HOST=',
       'zcat',
@@ -195,7 +195,7 @@ describe('the pages for operators', () => {
     expect(blocks.filter((block) => !run.some((part) => block.includes(part)))).toEqual([])
   })
 
-  it('names the settings that a reload applies', () => {
+  it('name the settings that a reload applies', () => {
     const section = /^### Change settings\n([\s\S]*?)apply from the next request on/m.exec(text)![1]!
     const named = [...section.matchAll(/`([a-z_]+)(\*?)`/g)].filter(([, name]) => name !== 'record_')
     const applied = [...reloadable]
@@ -206,7 +206,7 @@ describe('the pages for operators', () => {
     for (const [, start] of named) expect(applied.some((name) => name.startsWith(start!))).toBe(true)
   })
 
-  it('shows every limit as it is', () => {
+  it('show every limit with its value', () => {
     const section = /^## Limits[^]*?^## Memory/m.exec(text)![0]
     const rowWith = (part: string) => section.split('\n').find((line) => line.startsWith(`| ${part}`))!
     const initial = (name: keyof typeof settingsSchema) => String(settingsSchema[name].initial)
@@ -240,14 +240,14 @@ describe('the pages for operators', () => {
     for (const [row, ...parts] of shown) for (const part of parts) expect(rowWith(row)).toContain(` ${part}`)
   })
 
-  it('says what to do about every alert', () => {
+  it('say what to do about every alert', () => {
     const rules = readFileSync(join(docs, 'examples/alerts.yml'), 'utf8')
     const alerts = [...rules.matchAll(/- alert: (\w+)/g)].map(([, alert]) => alert!)
 
     expect(alerts.filter((alert) => !text.includes(`\`${alert}\``))).toEqual([])
   })
 
-  it('names settings that exist', () => {
+  it('name settings that exist', () => {
     const named = [...text.matchAll(/`(?:service\.)?([a-z]+(?:_[a-z]+)+)(?: = [^`]*)?`/g)]
     const names = named.map(([, name]) => name!)
 
@@ -261,14 +261,14 @@ describe('the page for contributors', () => {
   const root = join(import.meta.dir, '../..')
   const contributing = readFileSync(join(root, 'CONTRIBUTING.md'), 'utf8')
 
-  it('has lines that test what they name, and nothing else', () => {
+  it('has lines that test what they claim, and nothing else', () => {
     const named = [...contributing.matchAll(/^\|.*\bbun test (\S+?)[ `]/gm)].map(([, argument]) => argument!)
 
     expect(named.length).toBeGreaterThan(3)
     expect(named.filter((name) => !name.startsWith('./') || !existsSync(join(root, name)))).toEqual([])
   })
 
-  it('names targets that make knows, and the version of the runtime', () => {
+  it('names make targets that exist, and the version of the runtime', () => {
     const makefile = readFileSync(join(root, 'Makefile'), 'utf8')
     const targets = [...contributing.matchAll(/`make ([\w-]+)/g)].map(([, target]) => target!)
 
@@ -277,7 +277,7 @@ describe('the page for contributors', () => {
     expect(targets[0]).toBe('help')
   })
 
-  it('walks through a first contribution that can be applied, and touches four files at most', async () => {
+  it('describes a first contribution that can be applied, and touches at most four files', async () => {
     using folder = temporaryFolder()
     const [, diff] = /^```diff\n([^]*?)^```$/m.exec(contributing)!
     writeFileSync(folder.file('first.diff'), diff!)
@@ -291,12 +291,12 @@ describe('the page for contributors', () => {
   })
 })
 
-describe('the files for a place that hosts the repository', () => {
+describe('the files for the repository host', () => {
   const root = join(import.meta.dir, '../..')
   const makefile = readFileSync(join(root, 'Makefile'), 'utf8')
   const read = (name: string) => readFileSync(join(root, name), 'utf8')
 
-  it.each(['ci', 'release'])('have a workflow %s that only calls what make knows', (name) => {
+  it.each(['ci', 'release'])('include a workflow %s that only calls make targets', (name) => {
     const { jobs } = YAML.parse(read(`.github/workflows/${name}.yml`)) as {
       jobs: Record<string, { steps: { run?: string; uses?: string }[] }>
     }
@@ -309,7 +309,7 @@ describe('the files for a place that hosts the repository', () => {
     for (const { uses } of steps) if (uses) expect(uses).toMatch(/^actions\/[\w-]+@v\d+$/)
   })
 
-  it('have a dev container that ends in the sandbox', () => {
+  it('include a dev container that starts the sandbox', () => {
     const { postCreateCommand, postAttachCommand } = JSON.parse(read('.devcontainer/devcontainer.json'))
 
     expect([postCreateCommand, postAttachCommand]).toEqual(['make build', 'make run'])
@@ -317,7 +317,7 @@ describe('the files for a place that hosts the repository', () => {
 })
 
 describe('the page about the architecture', () => {
-  it('names files that are there', () => {
+  it('names files that exist', () => {
     const root = join(import.meta.dir, '../..')
     const page = readFileSync(join(root, 'docs/architecture.md'), 'utf8')
     const folders = [...new Glob('*').scanSync({ cwd: join(root, 'src'), onlyFiles: false })]

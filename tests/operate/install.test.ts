@@ -86,7 +86,7 @@ describe('install.sh', () => {
     expect(filesIn(home)).toEqual([])
   })
 
-  it('leaves alone what others have put into the same folders', async () => {
+  it('leaves files of others in the same folders alone', async () => {
     const home = makeHome()
     mkdirSync(join(home, '.local/bin'), { recursive: true })
     writeFileSync(join(home, '.local/bin/mine'), '')
@@ -122,7 +122,7 @@ describe('install.sh', () => {
     )
   })
 
-  it('replaces an earlier version, of which nothing stays, by the same signers alone', async () => {
+  it('replaces an earlier version completely, if it was signed by the same signers', async () => {
     const home = makeHome()
     const other = folder.file('other')
     await runProgram(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C', '', '-f', other])
@@ -158,7 +158,7 @@ describe('install.sh', () => {
     expect(taken).toMatchObject({ code: 0, errors: '' })
   })
 
-  it('rejects with one sentence, and installs nothing', async () => {
+  it('rejects invalid input with one sentence, and installs nothing', async () => {
     const damaged = await makeRelease('damaged', { key })
     writeFileSync(join(damaged, `sync-bridge-1.2.3-${platform}.gz`), gzipSync('echo evil'))
     const changed = await makeRelease('changed', { key })
@@ -194,7 +194,7 @@ describe('install.sh', () => {
     }
   })
 
-  it('rejects a system, a processor or a user that it has nothing for', async () => {
+  it('rejects a system, a processor or a user that it does not support', async () => {
     const programs = folder.file('programs')
     mkdirSync(programs)
     const pretend = (program: string, code: string) => {
@@ -218,13 +218,13 @@ describe('install.sh', () => {
     )
   })
 
-  it.skipIf(!Bun.which('shellcheck'))('has nothing that the checker of shell scripts knows', async () => {
+  it.skipIf(!Bun.which('shellcheck'))('has no findings of the shell checker', async () => {
     expect(await runProgram(words`shellcheck ${script}`)).toBe('')
   })
 })
 
 describe('a signature', () => {
-  it('is verified by the commands of the guide alone', async () => {
+  it('is verified only with the commands of the guide', async () => {
     const guide = readFileSync(join(import.meta.dir, '../../docs/run.md'), 'utf8')
     const [, commands] = /^```sh\n(ssh-keygen [^]*?)^```$/m.exec(guide)!
 
@@ -234,7 +234,7 @@ describe('a signature', () => {
     expect(said).toContain('install.sh: OK\n')
   })
 
-  it('is made with the text of a key as with its file, and is the same each time', async () => {
+  it('is the same from the text of a key as from its file, and deterministic', async () => {
     const again = await makeRelease('again', { key: readFileSync(key, 'utf8') })
 
     const signature = (path: string) => {
@@ -251,7 +251,7 @@ describe('a signature', () => {
     )
   })
 
-  it('is rejected before anything is done where the key is no key', async () => {
+  it('is rejected before anything is done if the key is invalid', async () => {
     const never = () => Promise.reject(new Error('it was used'))
 
     await expect(withSigner('/no/key', never)).rejects.toThrow('Cannot sign: there is no key "/no/key"')

@@ -78,7 +78,7 @@ function metricsIn(expression: string): [name: string, labels: string[]][] {
 }
 
 describe('the alerts and the dashboard', () => {
-  it('ask for nothing that a bridge does not show', () => {
+  it('use only metrics that a bridge has', () => {
     const asked = [...expressions, ...dashboard.templating.list.map(({ query }) => query)].flatMap(metricsIn)
     const isKnown = (name: string, label: string) => added.includes(label) || shown.get(name)?.has(label)
     const unknown = asked.filter(
@@ -110,7 +110,7 @@ describe('the alerts and the dashboard', () => {
 })
 
 describe('the alerts', () => {
-  it('have names of their own, a severity and a summary', () => {
+  it('have unique names, a severity and a summary', () => {
     expect(new Set(rules.map(({ alert }) => alert)).size).toBe(rules.length)
     for (const { alert, labels, annotations } of rules) {
       expect(alert).toMatch(/^SyncBridge[A-Z]\w+$/)
@@ -217,7 +217,7 @@ describe('an alert', () => {
     ...lasting.map(([alert, happens]): [string, Story] => [alert, { happens, lasts: true }]),
   ]
 
-  it.each(stories)('%s fires at the first opportunity, and alone', async (alert, story) => {
+  it.each(stories)('%s fires at the first opportunity, and no other', async (alert, story) => {
     await evaluate(story, [
       { expr: firing(alert), values: [1] },
       { expr: firing('.*').replace('=".*"', '=~".*"'), values: [1] },

@@ -23,8 +23,8 @@ describe.each(pages.map((page) => [basename(page.path), page] as const))('docs/%
   })
 })
 
-describe('a name that is gone', () => {
-  it('comes with what to do about it', () => {
+describe('a removed name', () => {
+  it('comes with instructions', () => {
     const sentences = pages.flatMap((page) => {
       const sections = page.sections.map((section) => ({
         ...section,
@@ -41,7 +41,7 @@ describe('a name that is gone', () => {
     ])
   })
 
-  it('may be a setting that a start warns of', () => {
+  it('may be a setting that causes a warning at the start', () => {
     const [gone] = removedSettings
     const earlier = text.replace('- `port`\n', `- \`port\`\n- \`${gone}\`\n`)
 

@@ -57,7 +57,7 @@ function make(path: string, platform: 'linux-x64' | 'linux-arm64' = 'linux-x64')
 }
 
 describe('a release', () => {
-  it('consists of executables, a package, lists of what is in them and checksums', async () => {
+  it('consists of executables, a package, lists of their contents, and checksums', async () => {
     const lists = ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json']
     const files = [...lists, 'install.sh', shareFile, executableFile, packageFile, rpmFile, imageFile]
     expect(readdirSync(releaseFolder).toSorted()).toEqual(files.toSorted())
@@ -66,7 +66,7 @@ describe('a release', () => {
     expect(await runProgram([join(releaseFolder, executableFile), '--version'])).toContain(product.version)
   })
 
-  it('is the same bit for bit when it is made again somewhere else', async () => {
+  it('is reproducible bit for bit in another place', async () => {
     const elsewhere = folder.file('another, longer folder')
     await make(elsewhere)
 
@@ -75,7 +75,7 @@ describe('a release', () => {
     expect(readFileSync(join(elsewhere, 'SHA256SUMS'), 'utf8')).toBe(sums)
   }, 300_000)
 
-  it('lists every package that is in it, and none that is not', () => {
+  it('lists every package that it contains, and no others', () => {
     const { components } = JSON.parse(readFileSync(join(releaseFolder, 'sbom.cdx.json'), 'utf8')) as {
       components: { name: string; version: string; hashes?: { content: string }[]; purl: string }[]
     }
@@ -101,7 +101,7 @@ describe('a release', () => {
 describe('the RPM package', () => {
   const rpm = join(releaseFolder, rpmFile)
 
-  it('says what it is, and brings what the Debian package brings', async () => {
+  it('describes itself, and contains what the Debian package contains', async () => {
     const about = await runProgram(words`rpm -qp --qf %{NAME}|%{VERSION}|%{ARCH}|%{BUILDHOST} ${rpm}`)
     const listed = (await runProgram(words`rpm -qpl ${rpm}`)).split('\n')
     const debian = await runProgram(words`dpkg-deb --contents ${packagePath}`)
@@ -116,7 +116,7 @@ describe('the RPM package', () => {
     expect(wanted.filter((path) => !listed.includes(path))).toEqual([])
   })
 
-  it('is installed, runs, and leaves nothing', async () => {
+  it('is installed, runs, and leaves nothing behind', async () => {
     const root = folder.file('rpm-root')
     mkdirSync(root)
     const inRoot = words`rpm --root=${root} --nodeps --noscripts`
@@ -134,7 +134,7 @@ describe('the RPM package', () => {
 })
 
 describe('the manual pages', () => {
-  it('are one for each command, and no formatter complains', async () => {
+  it('exist for every command, and no formatter complains', async () => {
     const pages = Object.entries(manualPages(product.version, '2026-01-01'))
 
     expect(pages.map(([name]) => name)).toEqual([
@@ -151,7 +151,7 @@ describe('the manual pages', () => {
 })
 
 describe('the command that makes a release', () => {
-  it('names everything that is missing before it begins, a line for each', async () => {
+  it('lists all missing requirements before it begins, one per line', async () => {
     const command = [process.execPath, join(docs, '../.ci/release.ts'), 'dist', folder.file('never made')]
 
     const { code, errors } = await runToEnd(command, { environment: { PATH: '' } })
@@ -200,7 +200,7 @@ describe('the container image', () => {
     image = await unpack(join(releaseFolder, imageFile))
   })
 
-  it('is named by digests that hold', async () => {
+  it('is addressed by correct digests', async () => {
     for (const digest of readdirSync(join(image.layout, 'blobs/sha256'))) {
       const [sum] = (await runProgram(['sha256sum', image.blob(digest)])).split(' ')
       expect(sum).toBe(digest)
@@ -218,7 +218,7 @@ describe('the container image', () => {
     expect(Healthcheck.Test.slice(0, 3)).toEqual(['CMD', '/usr/bin/sync-bridge', 'healthcheck'])
   })
 
-  it('holds all that the executable needs', async () => {
+  it('contains everything that the executable needs', async () => {
     const { root, config } = image
     const port = freePort()
     const namespaces = words`unshare --map-root-user --mount --pid --fork --kill-child`
@@ -258,7 +258,7 @@ describe.skipIf(!hasArm)('a release for arm64', () => {
 
   beforeAll(() => make(own, 'linux-arm64'), 300_000)
 
-  it('has an image whose sandbox answers on such a processor', async () => {
+  it('has an image whose sandbox works on that processor', async () => {
     const { root, config } = await unpack(join(own, imageFile.replace('amd64', 'arm64')))
     const port = freePort()
     const emulator = ['qemu-aarch64-static', '-L', root] as const
@@ -305,7 +305,7 @@ describe('the Debian package', () => {
   })
 
   it.skipIf(!Bun.which('lintian'))(
-    'has no error that the checker of Debian knows',
+    "has no errors according to Debian's checker",
     async () => {
       // The checker takes half a minute to read our executable; any other has the same path and mode.
       const tree = folder.file('checked')
@@ -320,7 +320,7 @@ describe('the Debian package', () => {
     600_000,
   )
 
-  it('brings a manual page, completions, a changelog and what makes the user', async () => {
+  it('contains a manual page, completions, a changelog and what creates the user', async () => {
     const listed = await runProgram(words`dpkg-deb --contents ${packagePath}`)
 
     const files = words`
@@ -333,7 +333,7 @@ describe('the Debian package', () => {
     expect(files.filter((file) => !listed.includes(` ./usr/${file}\n`))).toEqual([])
   })
 
-  it('brings all guides and examples, and their links lead to them', async () => {
+  it('contains all guides and examples, with working links', async () => {
     const extracted = folder.file('extracted')
     await runProgram(words`dpkg-deb --extract ${packagePath} ${extracted}`)
     const documents = join(extracted, 'usr/share/doc/sync-bridge')

@@ -9,7 +9,7 @@ import { haproxy } from './balancer-programs.ts'
 import { answeredBy, newClients, startLoad, startNodes } from './nodes.ts'
 
 describe('the secret of two bridges with one Redis', () => {
-  it('is replaced under load without an error and without asking the token server again', async () => {
+  it('is replaced under load without an error and without calling the token server again', async () => {
     await using stack = new AsyncDisposableStack()
     const folder = stack.use(temporaryFolder())
     const certificates = await makeCertificates(folder.path)

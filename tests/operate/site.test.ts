@@ -49,7 +49,7 @@ describe('the site', () => {
   const read = (name: string) => readFileSync(folder.file(name), 'utf8')
   const idsOf = (html: string) => Array.from(html.matchAll(/ id="([^"]*)"/g), ([, id]) => id!)
 
-  it('has links that lead to its own files and headings, or to other places of the web', () => {
+  it('has links that lead to its own files and headings, or to other web sites', () => {
     const broken = pages().flatMap((page) =>
       Array.from(read(page).matchAll(/<(\w+)[^>]* (?:href|src|srcset)="([^"]*)"/g), ([, element, target]) => {
         if (element === 'a' && target!.startsWith('https://')) return null
@@ -67,7 +67,7 @@ describe('the site', () => {
     expect(broken.filter(Boolean)).toEqual([])
   })
 
-  it('has all guides, and what they lead to as text', () => {
+  it('has all guides, and the files that they link to as text', () => {
     const guides = [...new Glob('docs/*.md').scanSync('.')].map((path) => path.replace('docs/', ''))
 
     expect(guides.filter((name) => !pages().includes(name.replace(/\.md$/, '.html')))).toEqual([])
@@ -75,7 +75,7 @@ describe('the site', () => {
     expect(read('index.html')).toContain(`git clone ${source} sync-bridge &amp;&amp; cd sync-bridge\n`)
   })
 
-  it('is the same when it is made again, but for pictures and cast', async () => {
+  it('is reproducible, except for pictures and cast', async () => {
     using again = temporaryFolder()
     await writePages(again.path, source)
 
@@ -122,7 +122,7 @@ describe('the cast', () => {
 })
 
 describe('the site in Chromium', () => {
-  it('is searched and read as files, without a server', async () => {
+  it('can be searched and read as files, without a server', async () => {
     const page = await browser.open(pathToFileURL(folder.file('index.html')).href, { viewport: desk })
     await page.getByLabel('Search').fill('SECRET replace')
     const results = page.getByRole('search').getByRole('link')
@@ -140,7 +140,7 @@ describe('the site in Chromium', () => {
     expect(page.url()).toEndWith('/index.html')
   })
 
-  it('plays the cast, of which it has shown the end', async () => {
+  it('plays the cast, whose last frame it shows first', async () => {
     const page = await browser.open(address(''), { viewport: desk })
     const terminal = page.locator('#cast .ap-term')
     await terminal.getByText('38 written').waitFor()
@@ -157,7 +157,7 @@ describe('the site in Chromium', () => {
   it.each([
     ['desk', desk, 'light'],
     ['phone', phone, 'dark'],
-  ] as const)('has a front page that everybody can use: %s %p %s', async (place, viewport, scheme) => {
+  ] as const)('has an accessible front page: %s %p %s', async (place, viewport, scheme) => {
     const page = await browser.open(address(''), { viewport, scheme })
     await page.locator('#cast').getByText('38 written').waitFor()
     await page.screenshot({ path: screenshot(`site-${place}-${scheme}`) })

@@ -22,7 +22,7 @@ function text(value: number): string {
 }
 
 describe('the section "Sizing"', () => {
-  it('works out what follows from its figures', () => {
+  it('computes correct results from its figures', () => {
     const [k, n, w, b, c] = [...'knwbc'].map((name) => parseFloat(row(name)[1]!)) as [
       number,
       number,

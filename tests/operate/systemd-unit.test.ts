@@ -12,11 +12,11 @@ describe('the unit for systemd', () => {
 
   afterAll(() => folder[Symbol.dispose]())
 
-  it('is understood by systemd to the last word', async () => {
+  it('has no errors according to systemd', async () => {
     expect(await runProgram(words`systemd-analyze verify ${path}`)).toBe('')
   })
 
-  it('shuts the service off from the machine: an exposure of 1.0 at most, of 10', async () => {
+  it('isolates the service from the machine: an exposure of at most 1.0, of 10', async () => {
     const report = await runProgram(words`systemd-analyze security --offline=true --no-pager ${path}`)
 
     const exposure = /Overall exposure level for sync-bridge\.service: (\d+\.\d)/.exec(report)?.[1]

@@ -240,7 +240,7 @@ describe('the page "When it does not work"', () => {
     expect(Object.keys(cases).toSorted()).toEqual(symptoms.toSorted())
   })
 
-  it.each(symptoms)('shows %s as it is seen', async (symptom) => {
+  it.each(symptoms)('shows %s as it appears', async (symptom) => {
     const evidence = await cases[symptom]!()
 
     for (const [, part] of symptom.matchAll(/`([^`]+)`/g)) expect(evidence).toContain(part!)

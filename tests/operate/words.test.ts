@@ -72,7 +72,7 @@ const sizes: [pages: string[], words: number][] = [
 ]
 
 describe('the words of pages and messages', () => {
-  it('are none that were retired', () => {
+  it('contain no retired terms', () => {
     const found = Object.entries(texts).flatMap(([name, text]) =>
       retired.flatMap(([term, instead]) => {
         const match = term.exec(text.replaceAll(/\s+/g, ' '))
@@ -85,7 +85,7 @@ describe('the words of pages and messages', () => {
     expect(found).toEqual([])
   })
 
-  it('are as many as a reader has patience for', () => {
+  it('stay within the word limits', () => {
     const tooLong = sizes
       .map(([names, aim]) => ({ names, aim, words: names.reduce((sum, name) => sum + count(read(name)), 0) }))
       .filter(({ aim, words }) => words > aim * 1.1)
@@ -93,7 +93,7 @@ describe('the words of pages and messages', () => {
     expect(tooLong).toEqual([])
   })
 
-  it('begin with what a page is for, and end with where to go', () => {
+  it('begin with the purpose of a page, and end with where to go', () => {
     const guides = ['get-started', 'your-data', 'connect', 'backup', 'clients', 'run', 'scale']
     const others = ['troubleshooting', 'settings', 'promises']
     const names = [...guides, ...others].map((name) => `docs/${name}.md`)
@@ -106,7 +106,7 @@ describe('the words of pages and messages', () => {
 })
 
 describe('the links of the pages', () => {
-  it('lead to files, and headings in them, that are there', () => {
+  it('lead to existing files and headings', () => {
     const broken = pages.flatMap((name) =>
       Array.from(read(name).matchAll(/\]\((?!https?:)([^)]+)\)/g), ([, target]) => target!)
         .filter((target) => {
@@ -121,7 +121,7 @@ describe('the links of the pages', () => {
     expect(broken).toEqual([])
   })
 
-  it('lead to no host of a package registry', () => {
+  it('lead to no package registry', () => {
     const links = pages.flatMap((name) => read(name).match(/https?:\/\/[^\s)"'`]+/g) ?? [])
 
     expect(links.filter((link) => /npmjs|pypi|crates\.io/.test(link))).toEqual([])
@@ -129,7 +129,7 @@ describe('the links of the pages', () => {
 })
 
 describe('the commands in the pages', () => {
-  it('are such as the executable takes', () => {
+  it('are accepted by the executable', () => {
     const found = pages.flatMap((name) => commandsIn(read(name)).map((command) => ({ name, command })))
     const wrong = found
       .map(({ name, command }) => ({ name, command, problem: problemOf(command) }))

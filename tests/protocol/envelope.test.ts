@@ -22,7 +22,7 @@ function alertOf(context: object, more: Partial<Settings> = {}, status = 200): u
   return Alert === undefined ? null : JSON.parse(Alert)
 }
 
-describe('the notices of an answer', () => {
+describe('the notices of a response', () => {
   const advised = { isLegacyBucket: true }
 
   it('send the most serious alert; among equals, that of this service before that of the storage before advice', () => {
@@ -44,7 +44,7 @@ describe('the notices of an answer', () => {
     expect(alertOf({ notices }, {}, 410)).toEqual({ code: 'hard-eol' })
   })
 
-  it('have alerts of short printable ASCII, whatever they say', () => {
+  it('have alerts of short printable ASCII, whatever their text', () => {
     const json = '{"code":"soft-eol","message":"\\u2028\\n"}'
     for (const text of ['\u00e9\u{1f600}', 'a\r\nb', '\u0000', 'x'.repeat(4000), json]) {
       const { Alert } = noticesOf(200, { notices: [{ ...quiet, alert: text }] })

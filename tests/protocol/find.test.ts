@@ -22,7 +22,7 @@ describe('the operation of a path', () => {
     '/batch', '/docs/', '/v1/buckets/b/collections/c/records/',
   ] // prettier-ignore
 
-  it('never is anything that a storage could take for something else, for 50 000 nasty paths', () => {
+  it('is never ambiguous for a storage, for 50 000 malicious paths', () => {
     const chance = new Chance(1)
     const faults: string[] = []
     const prefixes = ['/', '/buckets/b/collections/c/records/', '/buckets/b/collections/', '/buckets/']

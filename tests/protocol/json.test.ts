@@ -17,7 +17,7 @@ function refusal(text: string): string | undefined {
 }
 
 describe('readJson', () => {
-  it('agrees with JSON.parse about texts made at random, or rejects them', () => {
+  it('agrees with JSON.parse about random texts, or rejects them', () => {
     const pieces = [
       '{', '}', '[', ']', ',', ':', '"', '\\', '\\"', '\\\\', '"a"', '"b":', '1', 'null', ' ', '\\u0061',
     ] // prettier-ignore
@@ -38,7 +38,7 @@ describe('readJson', () => {
     '[{"x":{"k":1,"j":2,"k":3}}]',
     '{"":1,"":2}',
     '{"a" : 1 , "a"\n:2}',
-  ])('rejects a key that comes twice: %s', (text) => {
+  ])('rejects a duplicate key: %s', (text) => {
     expect(refusal(text)).toBe('body')
   })
 
@@ -53,7 +53,7 @@ describe('readJson', () => {
   })
 
   it.each(['__proto__', 'constructor', 'prototype'])(
-    'refuses the key %s at every depth and in every spelling',
+    'rejects the key %s at every depth and in every spelling',
     (key) => {
       const escaped = [...key]
         .map((char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
@@ -73,7 +73,7 @@ describe('readJson', () => {
     expect(refusal('['.repeat(1_000_000))).toBe('body')
   })
 
-  it('does not take brackets inside strings for depth', () => {
+  it('does not count brackets inside strings as depth', () => {
     expect(refusal(`["${'[{'.repeat(100)}\\"${'['.repeat(100)}"]`)).toBeUndefined()
   })
 
@@ -83,7 +83,7 @@ describe('readJson', () => {
   })
 
   it.each([[[0xff]], [[0xc0, 0xaf]], [[0xed, 0xa0, 0x80]], [[0xe2, 0x82]]])(
-    'refuses bytes that are not UTF-8: %j',
+    'rejects bytes that are not UTF-8: %j',
     (wrong) => {
       expect(() => readJson(new Uint8Array([0x22, ...wrong, 0x22]))).toThrow(ServiceError)
     },

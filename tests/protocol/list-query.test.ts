@@ -33,7 +33,7 @@ describe('readListOptions', () => {
     }
   })
 
-  it('only ever yields what a storage can be asked, whatever the query', () => {
+  it('only returns what a storage accepts, whatever the query', () => {
     const pieces = [
       '_since', '_limit', 'in_ids', '_sort', '_token', 'exclude_id', '=', '&', '%22', '1', '0', '-', 'a',
       ',', '%', '%00', '%2C', '..', '+', 'null', '"', '\u0001', '[]',
@@ -57,7 +57,7 @@ describe('readListOptions', () => {
 })
 
 describe('page token', () => {
-  it('brings back every offset that a storage may use, as it was', () => {
+  it('preserves every offset that a storage may use', () => {
     const printable = Array.from({ length: 94 }, (_, index) => String.fromCharCode(33 + index)).join('')
     const long = printable.repeat(11).slice(0, 1024)
     for (const offset of ['0', '1449160540120:1', 'skip:300', 'a.b.c', '1.2.3', printable, long]) {
@@ -80,7 +80,7 @@ describe('page token', () => {
     expect(readPageToken(token)).toBeNull()
   })
 
-  it('is null or a sound position for any text', () => {
+  it('is null or a valid position for any text', () => {
     const random = new Chance(3)
     const real = writePageToken({ offset: '1449160540120:1', firstTimestamp: timestamp(1_700_000_000_000) })
     for (let turn = 0; turn < 20_000; turn++) {

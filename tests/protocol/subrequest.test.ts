@@ -18,7 +18,7 @@ function problemsOf(body: unknown, batchMaxRequests = 3): string[] {
 }
 
 describe('readBatch', () => {
-  it('replaces what is no mapping as a whole, and changes no defaults', () => {
+  it('replaces non-objects as a whole, and does not change the defaults', () => {
     const defaults = { path: '/x', body: { list: [1, 2], value: 1, map: { a: 1 } } }
     const [first, second] = merge({
       defaults,
@@ -29,7 +29,7 @@ describe('readBatch', () => {
     expect(second!.body).toEqual({ list: [1, 2], value: 1, map: { a: 1 } })
   })
 
-  it('rejects what is too large to process, in defaults too, and names it', () => {
+  it('rejects and names what is too large to process, including defaults', () => {
     const manyHeaders = Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`X-${index}`, '1']))
     const manyMembers = {
       data: Object.fromEntries(Array.from({ length: 100 }, (_, index) => [`${index}`, 1])),

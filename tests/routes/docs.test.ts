@@ -10,7 +10,7 @@ const policy =
   "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 
 describe('GET /docs', () => {
-  it('is a page of HTML under a policy that lets it load from its own origin only', async () => {
+  it('is an HTML page under a policy that lets it load only from its own origin', async () => {
     const { status, headers, text } = await bridge.ask('/v1/docs', { as: null })
 
     expect(status).toBe(200)
@@ -19,7 +19,7 @@ describe('GET /docs', () => {
     expect(text).toStartWith('<!doctype html>')
   })
 
-  it('comes with every file that it names, each of its type', async () => {
+  it('comes with every file that it names, with the right type', async () => {
     const { text } = await bridge.ask('/v1/docs', { as: null })
     const named = [...text.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, path]) => path!)
 

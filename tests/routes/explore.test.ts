@@ -23,7 +23,7 @@ describe('GET /explore', () => {
     expect(text).toStartWith('<!doctype html>')
   })
 
-  it('comes with all that it loads, of which nothing is elsewhere and no script is left with types', async () => {
+  it('comes with all files that it loads, none of them external and no script with types', async () => {
     const seen = new Map<string, string>()
     const follow = async (path: string): Promise<void> => {
       if (seen.has(path)) return

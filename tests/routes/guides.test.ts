@@ -12,7 +12,7 @@ const open = (path: string) => bridge.ask(path, { as: null })
 const linksOf = (html: string) => [...html.matchAll(/ (?:href|src)="([^"]*)"/g)].map(([, target]) => target!)
 
 describe('GET /docs/guides', () => {
-  it('leads to the pages that are on, and to every guide', async () => {
+  it('links to the enabled pages, and to every guide', async () => {
     const { text, headers } = await open('/v1/docs/guides')
 
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
@@ -25,7 +25,7 @@ describe('GET /docs/guides', () => {
     expect(shown).toContain('guides/run')
   })
 
-  it('lists every page of the documentation, with what it is for', async () => {
+  it('lists every page of the documentation, with its purpose', async () => {
     const { text } = await open('/v1/docs/guides/promises')
     const { text: front } = await open('/v1/docs/guides')
     const pages = [...new Glob('docs/*.md').scanSync('.')].map((path) => basename(path, '.md'))
@@ -35,7 +35,7 @@ describe('GET /docs/guides', () => {
     expect(front).not.toContain('<span></span>')
   })
 
-  it('leads from each page to the ones before and behind it', async () => {
+  it('links from each page to the previous and the next one', async () => {
     const { text } = await open('/v1/docs/guides/connect')
 
     expect(text).toContain('<a rel="prev" href="your-data">← Your data</a>')
@@ -53,7 +53,7 @@ describe('GET /docs/guides', () => {
     expect(sections.filter((section) => /<\w|&amp;/.test(section.heading))).toEqual([])
   })
 
-  it('leads to guides whose links all work, anchors included', async () => {
+  it('links to guides whose links all work, including anchors', async () => {
     const ids = new Map<string, Set<string> | null>()
     const broken: string[] = []
     const follow = async (address: URL): Promise<void> => {
@@ -81,7 +81,7 @@ describe('GET /docs/guides', () => {
     expect(ids.size).toBeGreaterThan(30)
   })
 
-  it('draws pages under a policy that runs our script only, with what they are drawn of', async () => {
+  it('serves pages under a policy that only runs our script, with all their files', async () => {
     const page = await open('/v1/docs/guides/promises')
     const example = await open('/v1/docs/guides/examples/python/first_steps.py')
 
@@ -111,20 +111,20 @@ describe('GET /', () => {
   it.each([
     'text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8',
     'text/html, application/json;q=0.9',
-  ])('leads a browser to the guides and pages: Accept: %s', async (accept) => {
+  ])('shows a browser the guides and pages: Accept: %s', async (accept) => {
     expect(await leads(accept)).toEqual([307, '/v1/docs/guides'])
     expect(await leads(accept, 'HEAD')).toEqual([307, '/v1/docs/guides'])
     expect(await leads(accept, 'POST')).toEqual([307, '/v1/'])
   })
 
   it.each(['*/*', 'application/json, text/plain, */*', 'text/html;q=0.5, */*', 'text/html;q=x'])(
-    'leads a program to the root view: Accept: %s',
+    'redirects a program to the root view: Accept: %s',
     async (accept) => {
       expect(await leads(accept)).toEqual([307, '/v1/'])
     },
   )
 
-  it('leads a browser to what is on', async () => {
+  it('shows a browser the enabled pages', async () => {
     const [explorer, none] = await Promise.all([
       startTestBridge({ settings: { docs_enabled: 'false', explorer_enabled: 'true' } }),
       startTestBridge({ settings: { docs_enabled: 'false' } }),

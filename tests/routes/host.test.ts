@@ -6,7 +6,7 @@ import { Chance } from '../fuzz/chance.ts'
 const none = { httpHost: null, httpScheme: null }
 
 describe('publicOrigin', () => {
-  it('is always an origin and nothing else, for every Host that is accepted', () => {
+  it('is always an origin and nothing else, for every accepted Host', () => {
     const pieces = [
       'a', '.', '-', '_', ':', '80', '99999', '/', '\\', '@', '?', '#', ' ', ',', '[', ']', '::1', '%',
       '\n', '\u00e9', 'evil.example',

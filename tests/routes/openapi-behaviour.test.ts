@@ -80,7 +80,7 @@ describe('the API document', () => {
     expect([...protocolHeaders].filter((name) => !seenHeaders.has(name))).toEqual([])
   })
 
-  it('has every status that comes of what the storage may answer', async () => {
+  it('has every status that a storage response can cause', async () => {
     const problems: string[] = []
 
     for (const { path, method, operation } of operationsOf(document)) {
@@ -100,7 +100,7 @@ describe('the API document', () => {
     expect(problems).toEqual([])
   })
 
-  it('has every method that answers at its paths', async () => {
+  it('has every method that is served at its paths', async () => {
     const problems: string[] = []
 
     for (const [path, methods] of Object.entries(document.paths)) {

@@ -15,7 +15,7 @@ describe('GET /__api__', () => {
     expect(problems).toEqual([])
   })
 
-  it('gives every operation a name of its own', () => {
+  it('gives every operation a unique id', () => {
     const ids = operationsOf(document)
       .filter(({ method, operation }) => method !== 'HEAD' || operation.operationId === 'countRecords')
       .map(({ operation }) => operation.operationId)
@@ -29,7 +29,7 @@ describe('GET /__api__', () => {
     )
   })
 
-  it('lets everything in a bucket be asked with either kind of credentials', () => {
+  it('accepts both kinds of credentials for everything in a bucket', () => {
     const inBuckets = operationsOf(document).filter(({ path }) => /^\/(buckets|batch)/.test(path))
 
     const security = new Set(inBuckets.map(({ operation }) => JSON.stringify(operation.security)))
@@ -42,7 +42,7 @@ describe('GET /__api__', () => {
     })
   })
 
-  it('names the service as the settings do, and the version that is served', async () => {
+  it('names the service as configured, and the version that is served', async () => {
     await using named = await startTestBridge({
       settings: { project_name: 'Our Sync', http_api_version: '2.0', docs_enabled: 'false' },
     })

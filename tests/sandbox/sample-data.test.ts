@@ -37,7 +37,7 @@ function timesIn(record: Record<string, unknown>): number[] {
 }
 
 describe('fillSampleData', () => {
-  it('fills the usual collections, and names engines and versions of a Firefox of today', () => {
+  it('fills the usual collections, and names engines and versions of a current Firefox', () => {
     const counts = names.map((name) => [name, stored(name).length])
     const [global] = stored('meta')
 
@@ -70,7 +70,7 @@ describe('fillSampleData', () => {
     )
   })
 
-  it('has no timestamp after its upload', async () => {
+  it('has no time after its upload', async () => {
     const uploads: { clear: ClearRecord; modified: number }[] = []
     for (const name of names) {
       const modified = new Map(stored(name).map((record) => [record.id, record.modified]))
@@ -82,7 +82,7 @@ describe('fillSampleData', () => {
     expect(late).toEqual([])
   })
 
-  it('has one record for each page, tabs for each client, and ids as Firefox makes them', async () => {
+  it('has one record for each page, tabs for each client, and ids like Firefox', async () => {
     const addresses = (await read('history')).map(({ histUri }) => histUri)
     const clients = (await read('clients')).map(({ id, name }) => [id, name])
     const forms = stored('forms').map(({ id }) => id)
@@ -95,7 +95,7 @@ describe('fillSampleData', () => {
     expect((await read('passwords')).every(({ id }) => /^\{[0-9a-f-]{36}\}$/.test(id))).toBe(true)
   })
 
-  it('is the same each time for the same user, but for records that no key opens, where they are asked for', async () => {
+  it('is the same each time for the same user, except for undecryptable records, if requested', async () => {
     await using other = await startSandbox({ clock: () => beginning })
     const again = other.addUser('ann')
 
@@ -110,7 +110,7 @@ describe('fillSampleData', () => {
 })
 
 describe('seedSampleData', () => {
-  it('adds records that the same keys open, bookmarks in a folder that lists them', async () => {
+  it('adds records that the same keys decrypt, with bookmarks in a folder that lists them', async () => {
     const sizes = () => Promise.all(names.map(async (name) => (await read(name)).length))
     const before = await sizes()
 

@@ -21,7 +21,7 @@ describe('parseSeconds', () => {
 })
 
 describe('sandbox, its clock', () => {
-  it('fact 39: X-Weave-Timestamp is on every answer and not older than X-Last-Modified', async () => {
+  it('fact 39: every response has an X-Weave-Timestamp that is not older than X-Last-Modified', async () => {
     await using sync = await connect()
     await sync.put('/storage/tabs/a', { payload: 'x' })
     sync.nowMs -= 5000
@@ -47,7 +47,7 @@ describe('sandbox, its clock', () => {
   })
 })
 
-describe('sandbox, without the right signature', () => {
+describe('sandbox, with an invalid signature', () => {
   it('fact 107: a batch of another user is 400', async () => {
     await using sync = await connect()
     const token = await sync.signIn(sync.sandbox.addUser('bob'))
@@ -62,7 +62,7 @@ describe('sandbox, without the right signature', () => {
 })
 
 describe('sandbox, batches', () => {
-  it('are forgotten two hours after their start, when the next one starts', async () => {
+  it('are deleted two hours after their start, when the next one starts', async () => {
     await using sync = await connect()
     const start = async () =>
       (await sync.post('/storage/tabs?batch=true', [{ id: 'a' }])).json() as { batch: string }
@@ -82,7 +82,7 @@ describe('sandbox, batches', () => {
 })
 
 describe('sandbox, a list that is read slowly', () => {
-  it('shows a slow reader the list as it was when it was asked for', async () => {
+  it('shows a slow reader the list as of the request', async () => {
     await using sync = await connect()
     sync.sandbox.seed(sync.user, 'tabs', 5000, { payloadBytes: 4000 })
     const response = await fetch(...signed(sync, 'GET', '/storage/tabs?full=1'))
@@ -95,7 +95,7 @@ describe('sandbox, a list that is read slowly', () => {
   })
 })
 
-describe('sandbox, when two writers meet at a collection that has never been written to', () => {
+describe('sandbox, with two writers to a collection that has never been written to', () => {
   async function race(mode: 'postgres' | 'mysql', isPrepared: boolean) {
     await using sync = await connect({ mode })
     const since = { 'X-If-Unmodified-Since': '0' }
@@ -122,7 +122,7 @@ describe('sandbox, when two writers meet at a collection that has never been wri
     expect(await race(mode, isPrepared)).toEqual({ statuses: [...statuses], records: 1 })
   })
 
-  it('over PostgreSQL the time of the collection can go back', async () => {
+  it("over PostgreSQL can decrease the collection's timestamp", async () => {
     await using sync = await connect()
     const [early, hasLooked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
     sync.sandbox.switches.onFirstWrite = () => {

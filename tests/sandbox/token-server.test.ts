@@ -67,7 +67,7 @@ const refusals: [fact: string, ...Identity, error: unknown[]][] = [
 
 describe('token server', () => {
   it.each(refusals)(
-    'fact %s: refuses %p with %j and headers %j',
+    'fact %s: rejects %p with %j and headers %j',
     async (_, identity, options, headers, error) => {
       await using sync = await connect()
       const { breaks, isRenewed, ...rest } = options as { breaks?: boolean; isRenewed?: boolean }
@@ -82,7 +82,7 @@ describe('token server', () => {
     },
   )
 
-  it('fact 1: only GET is answered, below /1.0, and without a trailing slash', async () => {
+  it('fact 1: only serves GET, below /1.0, and without a trailing slash', async () => {
     await using sync = await connect()
     const headers = bearer(sync.user)
 

@@ -15,7 +15,7 @@ function udpSocketsTo(port: number): number {
 }
 
 describe('startBridge', () => {
-  it('leaves no connection open when it can not listen', async () => {
+  it("leaves no connection open if it can't listen", async () => {
     let redisConnections = 0
     const counting = { data() {}, open: () => void redisConnections++, close: () => void redisConnections-- }
     const redis = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: counting })

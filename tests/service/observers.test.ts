@@ -7,7 +7,7 @@ import { observed } from './observed.ts'
 const build = `sync_bridge_build_info{version="${version}",commit="${commit}"}`
 
 describe('createObservers', () => {
-  it('counts requests by route, method and status, and how long they took by route', () => {
+  it('counts requests by route, method and status, and their duration by route', () => {
     const bridge = observed()
 
     bridge.answered('records', 'GET', 200, 7)
@@ -31,7 +31,7 @@ describe('createObservers', () => {
     expect(told['sync_bridge_request_duration_seconds_sum{route="records"}']).toBeCloseTo(99.047)
   })
 
-  it('takes methods that clients make up for one', () => {
+  it('combines unknown methods into one', () => {
     const bridge = observed()
 
     for (const method of ['PROPFIND', 'PURGE', 'X"}']) bridge.answered('record', method, 405, 1)
@@ -58,7 +58,7 @@ describe('createObservers', () => {
     })
   })
 
-  it('logs every id that waits to be removed, as in an address, in as many lines as that takes', () => {
+  it('logs every id whose removal is pending, percent-encoded, in as many lines as needed', () => {
     const bridge = observed()
     const ids = ['a,b', ' c', ...Array.from({ length: 40 }, (_, index) => `record-${index}`)]
 
@@ -69,7 +69,7 @@ describe('createObservers', () => {
     expect(logged.flatMap((line) => line.ids.split(' ')).map(decodeURIComponent)).toEqual(ids)
   })
 
-  it('counts what else happens, and shows what alerts count before it happens', () => {
+  it('counts all other events, and shows counters used by alerts before their first event', () => {
     const bridge = observed()
 
     bridge.credentials('hit-local')
@@ -97,7 +97,7 @@ describe('createObservers', () => {
     })
   })
 
-  it('asks for the state of the process when it is read', () => {
+  it('reads the state of the process on demand', () => {
     const usage = { cpuMs: () => 1500, residentBytes: () => 100, heapBytes: () => 10 }
     const bridge = observed({ ...usage, now: () => 1_000_500, monotonicNow: () => 500 })
     Object.assign(bridge.state, { inFlight: 3, lostLines: 5 })
@@ -116,7 +116,7 @@ describe('createObservers', () => {
 })
 
 describe('renderFamilies', () => {
-  it('writes what Prometheus reads', () => {
+  it('writes the format of Prometheus', () => {
     const bridge = observed()
     bridge.answered('root', 'GET', 200, 3)
 
@@ -134,7 +134,7 @@ describe('renderFamilies', () => {
 })
 
 describe('mergeFamilies', () => {
-  it('adds up what processes count, and keeps what they have in common', () => {
+  it('adds up the counters of processes, and keeps common values', () => {
     const processes = [1_000_000, 2_000_000].map((startedAtMs) => observed({ now: () => startedAtMs }))
     processes[0]!.answered('root', 'GET', 200, 3)
     processes[1]!.answered('root', 'GET', 200, 3000)

@@ -18,7 +18,7 @@ function servicesWith(failure: Error) {
 }
 
 describe('identify', () => {
-  it('rejects with a defect of ours, which is no refusal', async () => {
+  it('rejects with our own defect, which is no refusal', async () => {
     const defect = new TypeError('A defect')
 
     expect(

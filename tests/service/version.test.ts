@@ -12,7 +12,7 @@ const bridge = await startTestBridge()
 afterAll(() => bridge.stop())
 
 describe('the version in package.json', () => {
-  it('is the one of the root view, the version, the API document and the metrics', async () => {
+  it('is that of the root view, the version resource, the API document and the metrics', async () => {
     const [rootView, build, document, metrics] = await Promise.all(
       ['/v1/', '/v1/__version__', '/v1/__api__', '/v1/__metrics__'].map((path) =>
         bridge.ask(path, { as: null }),
@@ -34,7 +34,7 @@ describe('the version in package.json', () => {
     expect(storage.entries.at(-1)!.headers.get('user-agent')).toBe(`Someone/2 ${product}`)
   })
 
-  it('is the one of the manual page, and of every place that names a file or an image of a release', () => {
+  it('is that of the manual page, and of every file or image name of a release', () => {
     const named = /sync[-_]bridge(?:_client)?[-_:](\d+\.\d+\.\d+)/g
     const patterns = ['*.md', 'docs/**/*', 'clients/*/*.md', '.github/**/*']
     const files = patterns.flatMap((pattern) => [...new Glob(pattern).scanSync({ cwd: root, dot: true })])

@@ -90,11 +90,11 @@ describe('findContradictions', () => {
       ['readable_collections = crypto, tabs', 'record_passwords_put_enabled = true'],
       'f:4: service.record_passwords_put_enabled: enables writes to a collection that service.readable_collections excludes: add it there, or remove this',
     ],
-  ])('finds that a service can not run with %j', (lines, problem) => {
+  ])("finds that a service can't run with %j", (lines, problem) => {
     expect(found(lines).problems).toEqual([problem])
   })
 
-  it('finds that a service would ask itself for tokens', () => {
+  it('finds that a service would request tokens from itself', () => {
     const beginning = least.replace('https://t.example.org', 'http://localhost:8000/')
 
     expect(found([], null, beginning).problems).toEqual([
@@ -103,11 +103,11 @@ describe('findContradictions', () => {
     expect(found(['port = 8001'], null, beginning).problems).toEqual([])
   })
 
-  it.each(warned)('warns of %j', (lines, warning) => {
+  it.each(warned)('warns about %j', (lines, warning) => {
     expect(found(lines)).toEqual({ problems: [], warnings: [warning] })
   })
 
-  it('warns of more requests than a process may open files', () => {
+  it('warns about more requests than a process may open files', () => {
     const lines = ['max_concurrent_requests = 1000']
 
     expect(found(lines, 4511).warnings).toEqual([

@@ -19,7 +19,7 @@ describe('maskedSettings', () => {
     ])
   })
 
-  it('shows of a secret only whether it is there', () => {
+  it('shows of a secret only whether it is set', () => {
     const secret = { name: 'cache_hmac_secret', text: 'abc', source: 'f:1', secret: true }
     const none = { name: 'cache_hmac_secret_previous', text: null, source: 'default', secret: true }
 
@@ -39,7 +39,7 @@ describe('maskedSettings', () => {
 })
 
 describe('annotatedIni', () => {
-  it('comments everything out but the secret', () => {
+  it('comments out everything except the secret', () => {
     const settings = annotatedIni('5ec7e7')
       .split('\n')
       .filter((line) => line !== '' && !line.startsWith('#'))

@@ -59,7 +59,7 @@ describe('readSettings', () => {
     expect({ port, workers, host }).toEqual({ port: 1, workers: 2, host: '::1' })
   })
 
-  it('leaves the rest of the file to other programs', () => {
+  it('ignores lines of other programs', () => {
     const other =
       'sevice.colour = blue\n[app:main]\nlogging.level = 3\nuse = egg:x\npyramid.includes =\n    one\n    readonly = true\nuse = egg:y\nwords\nports = x\n'
 
@@ -83,7 +83,7 @@ describe('readSettings', () => {
     expect(settings.cacheHmacSecretPrevious).toEqual(Uint8Array.fromHex(secret))
   })
 
-  it('says where each setting comes from', () => {
+  it('reports the source of each setting', () => {
     const outcome = read('service.token_server_url = http://t\n', {
       environment: { SERVICE_RECORD_TABS_PUT_ENABLED: 'yes', CREDENTIALS_DIRECTORY: '/c' },
       files: { '/c/cache_hmac_secret': secret },
@@ -100,7 +100,7 @@ describe('readSettings', () => {
     expect(effective).toContainEqual({ name: 'port', text: '8000', source: 'default', secret: false })
   })
 
-  it('opens collections by their canonical names, from the file and the environment', () => {
+  it('enables writes by canonical names of collections, from the file and the environment', () => {
     const text = `${least}service.record_Tabs_put_enabled = on
 service.record_extension-storage_put_enabled = TRUE
 service.record_forms_put_enabled = 0
@@ -166,7 +166,7 @@ service.record_a_put_enabled_delete_enabled = 1
     expect(settingsOf(`${least}service.${name} = ${text}\n`)).toMatchObject(expected as object)
   })
 
-  it('reads a bundle of certificates from beside the file', () => {
+  it('reads a certificate bundle relative to the file', () => {
     const pem = `# mine\n${certificate}\n${certificate}`
     const settings = settingsOf(`${least}service.certificate_ca_bundle = ca.pem\n`, {
       files: { 'etc/ca.pem': pem },
@@ -175,7 +175,7 @@ service.record_a_put_enabled_delete_enabled = 1
     expect(settings.certificateCaBundle).toBe(pem)
   })
 
-  it('lets the pages of this service ask it, whatever other origins may', () => {
+  it("allows the origin of this service's own pages, whatever other origins are allowed", () => {
     const lines = 'service.http_scheme = https\nservice.http_host = sync.example:443\n'
 
     expect(settingsOf(`${least}${lines}service.cors_origins = https://a.example\n`).corsOrigins).toEqual(
@@ -184,7 +184,7 @@ service.record_a_put_enabled_delete_enabled = 1
     expect(settingsOf(least + lines).corsOrigins).toBeNull()
   })
 
-  it('puts the certificates that cache_url names into its value', () => {
+  it('includes the certificates that cache_url names in its value', () => {
     const effective = 'rediss://:p@h/1?cacert=my%20ca.pem'
     const outcome = read(`${least}service.cache_url = ${effective}\n`, {
       files: { 'etc/my ca.pem': certificate },
@@ -298,7 +298,7 @@ certificate_ca_bundle = torn.pem
 
   // The sign % stands for the quoted value.
   it.each(broken.flatMap(([lines, message]) => lines.map((line) => [line, message] as const)))(
-    'refuses %s',
+    'rejects %s',
     (line, message) => {
       const [, key, value = ''] = /^([^ ]+)(?: = ?(.*))?$/.exec(line.replace(/=$/, '= '))!
       const problems = problemsOf(`${least}service.${line}\n`, { files })
@@ -368,7 +368,7 @@ certificate_ca_bundle = torn.pem
     expect(problemsOf(`${least}[app:main]\nuse = x\n${line}\n`)).toEqual([`etc/bridge.ini:5: ${message}`])
   })
 
-  it('warns of a removed setting, in the file and in the environment', () => {
+  it('warns about a removed setting, in the file and in the environment', () => {
     const outcome = read(`${least}service.max_event_loop_lag_ms = 0\n`, {
       environment: { SERVICE_MAX_EVENT_LOOP_LAG_MS: '1' },
     })
@@ -396,7 +396,7 @@ certificate_ca_bundle = torn.pem
     )
   })
 
-  it.each(['sync-bridge', 'services'])('warns of a section [%s], which is not read', (section) => {
+  it.each(['sync-bridge', 'services'])('warns about a section [%s], which is not read', (section) => {
     const outcome = read(`${least}[${section}]\ncolour = green\nsize = 3\n`)
 
     expect('warnings' in outcome && outcome.warnings).toEqual([
@@ -418,7 +418,7 @@ certificate_ca_bundle = torn.pem
     expect(problemsOf(text)[0]).toBe(`etc/bridge.ini:${line}: is ${format}: ${remedy}`)
   })
 
-  it('takes two spellings of one collection for one setting', () => {
+  it('treats two spellings of one collection as one setting', () => {
     const text = `${least}service.record_tabs_put_enabled = 1\nservice.record_TABS_put_enabled = 0\n`
 
     expect(problemsOf(text)).toEqual([
@@ -433,7 +433,7 @@ certificate_ca_bundle = torn.pem
     )
   })
 
-  it('keeps what it quotes on one line and short', () => {
+  it('quotes values on one line, cut to a readable length', () => {
     const [problem] = problemsOf(least, {
       environment: { SERVICE_PORT: `a\n\x1b[31m\u2028${'b'.repeat(1000)}` },
     })
@@ -443,7 +443,7 @@ certificate_ca_bundle = torn.pem
     )
   })
 
-  it('warns of variables that look like settings, and not of others', () => {
+  it('warns about variables that look like settings, and no others', () => {
     const environment = {
       SERVICE_PROT: '1',
       SERVICE_RECORD_TABS_PUT: '1',
@@ -459,7 +459,7 @@ certificate_ca_bundle = torn.pem
     ])
   })
 
-  it('warns of collections that Firefox does not have', () => {
+  it('warns about collections that Firefox does not have', () => {
     const environment = { SERVICE_RECORD_EXTENSION_STORAGE_DELETE_ENABLED: '0' }
     const lines = ['bookmark', 'Tab', 'tabs', 'notes'].map(
       (name) => `service.record_${name}_put_enabled = 1\n`,
@@ -476,7 +476,7 @@ certificate_ca_bundle = torn.pem
 })
 
 describe('takeOver', () => {
-  it('applies what needs no restart, and names everything that is different', () => {
+  it('applies what needs no restart, and names every other change', () => {
     const running = settingsOf(`${least}service.record_tabs_put_enabled = 1\nservice.eos = 2031-12-31\n`)
     const read = settingsOf(
       `${least}service.record_forms_delete_enabled = 1\nservice.readonly = 1\nservice.port = 1\nservice.workers = 2\n`,

@@ -8,7 +8,7 @@ function linesOf(text: string): [string | null, string][] {
 }
 
 describe('parseIni', () => {
-  it('takes whole lines for comments only', () => {
+  it('accepts only whole lines as comments', () => {
     const text = '# x = 1\n; y = 2\n  # z = 3\nurl = redis://h/?a=1;b=2#c ; d\n'
 
     expect(linesOf(text)).toEqual([['url', 'redis://h/?a=1;b=2#c ; d']])
@@ -30,7 +30,7 @@ describe('parseIni', () => {
     expect(linesOf(`a = ${written}\n`)).toEqual([['a', value]])
   })
 
-  it('reads files of other systems', () => {
+  it('reads files of other operating systems', () => {
     const lines = parseIni('\uFEFF[s]\r\na = 1\r\nb = 2\r')
 
     expect(lines.map(({ key, line, reading }) => [key, line, reading])).toEqual([
@@ -39,7 +39,7 @@ describe('parseIni', () => {
     ])
   })
 
-  it('does not take an indented line for a setting', () => {
+  it('does not accept an indented line as a setting', () => {
     expect(linesOf('[r]\nz = 0\n[s]\n  a = 1\nb = 2\n\tc = 3\n')).toEqual([
       ['z', '0'],
       ['a', '1'],

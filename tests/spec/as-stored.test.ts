@@ -12,7 +12,7 @@ const put = (collection: string, id: string, data: object) => ({
 const read = async (collection: string, id: string) =>
   (await bridge.ask(`/collections/${collection}/records/${id}`)).body.data
 
-describe('section 4: PUT answers the record as stored', () => {
+describe('section 4: PUT returns the record as stored', () => {
   it.each([{ ttl: 600 }, {}])('after %j in a batch over two collections', async (data) => {
     bridge.sandbox.write(bridge.user, 'history', [{ id: 'touched', payload: 'x' }])
     bridge.sandbox.write(bridge.user, 'forms', [{ id: 'touched', payload: 'x' }])
@@ -23,7 +23,7 @@ describe('section 4: PUT answers the record as stored', () => {
     expect(told).toEqual([await read('history', 'touched'), await read('forms', 'touched')])
   })
 
-  it('or as it was sent, where an expired one may have left a sortindex', async () => {
+  it('or as sent, if an expired record may have left a sortindex', async () => {
     const modified = bridge.sandbox.nowMs() - 60_000
     const expired = {
       payload: 'x',
@@ -51,7 +51,7 @@ describe('section 4: PUT answers the record as stored', () => {
   })
 })
 
-describe('section 5: a batch of 25 records over a storage that takes fewer in one upload', () => {
+describe('section 5: a batch of 25 records over a storage that accepts fewer in one upload', () => {
   it.each([
     [{ max_post_records: 10 }, 200],
     [{ max_post_bytes: 10 }, 200],

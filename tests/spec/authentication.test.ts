@@ -92,7 +92,7 @@ describe('section 8: what clients send', () => {
     expect(exchanges()).toHaveLength(0)
   })
 
-  it('in a bucket of 32 characters X-Client-State does not count', async () => {
+  it('in a bucket of 32 characters, X-Client-State is ignored', async () => {
     const user = newcomer()
 
     const { status, headers } = await list(user, {
@@ -116,7 +116,7 @@ describe('section 8: what clients send', () => {
     ['a byte above ASCII', ['Authorization: BrowserID a\u00e9b']],
     ['9 000 characters', [`Authorization: BrowserID ${'a'.repeat(9000)}`]],
     ['two client states', ['Authorization: BrowserID a', 'X-Client-State: a', 'X-Client-State: b']],
-  ] as [string, string[]][])('%s: 401 without asking anybody', async (name, lines) => {
+  ] as [string, string[]][])('%s: 401 without any upstream call', async (name, lines) => {
     const bucket = name === 'two client states' ? 'default' : bridge.user.clientState
     const target = `/v1/buckets/${bucket}${records}`
 
@@ -135,7 +135,7 @@ describe('section 8: what clients send', () => {
   })
 
   it.each(['1', '"x"', '{"exp":null}', '{"exp":1e999}', '[]', '\ud83d\ude00'])(
-    'an assertion that holds %s: as the token server answers, asked once',
+    "an assertion that contains %s: the token server's response, after one call",
     async (claims) => {
       const part = Buffer.from(claims).toString('base64url')
       const headers = { Authorization: `BrowserID ${part}.${part}.${part}~${part}.${part}.${part}-${made++}` }
@@ -146,8 +146,8 @@ describe('section 8: what clients send', () => {
   )
 })
 
-describe('section 8: one user is not another', () => {
-  it('keeps two users apart', async () => {
+describe('section 8: separate users', () => {
+  it('two users have separate data', async () => {
     const [alice, bob] = [newcomer(), newcomer()]
     const credentials = [alice, bob].map((user) => ({ Authorization: `BrowserID ${user.assertion()}` }))
 
@@ -162,7 +162,7 @@ describe('section 8: one user is not another', () => {
     expect(crossed.status).toBe(401)
   })
 
-  it('keeps two client states of one assertion apart', async () => {
+  it('two client states of one assertion have separate data', async () => {
     const bare = { generation: null, keysChangedAt: null }
     const user = bridge.sandbox.addUser(`states-${made++}`, { registered: false })
     const headers = { Authorization: `BrowserID ${user.assertion(bare)}` }
@@ -195,7 +195,7 @@ describe('section 8: the cache', () => {
     expect(exchanges()).toHaveLength(1)
   })
 
-  it('remembers credentials for the configured time and no longer', async () => {
+  it('keeps credentials for the configured time and no longer', async () => {
     let nowMs = Date.now()
     await using short = await startTestBridge({
       settings: { cache_credentials_ttl_seconds: '60' },
@@ -229,7 +229,7 @@ describe('section 8: the cache', () => {
     expect([early, late]).toEqual([200, 401])
   })
 
-  it('remembers a refusal for 5 s', async () => {
+  it('keeps a refusal for 5 s', async () => {
     const headers = { Authorization: `BrowserID refused-${made++}` }
 
     const answers = [await list(bridge.user, headers), await list(bridge.user, headers)]
@@ -240,8 +240,8 @@ describe('section 8: the cache', () => {
   })
 })
 
-describe('section 8: a storage that answers 401', () => {
-  it('is asked once more with new credentials', async () => {
+describe('section 8: a storage that returns 401', () => {
+  it('gets one retry with new credentials', async () => {
     const user = newcomer()
     const headers = { Authorization: `BrowserID ${user.assertion()}` }
     await list(user, headers)
@@ -254,7 +254,7 @@ describe('section 8: a storage that answers 401', () => {
     expect(exchanges()).toHaveLength(2)
   })
 
-  it('is accepted when it says so again', async () => {
+  it('passes a second 401 on to the client', async () => {
     const user = newcomer()
     const headers = { Authorization: `BrowserID ${user.assertion()}` }
     storage.plan(() => ({ kind: 'status', status: 401, body: '0' }))

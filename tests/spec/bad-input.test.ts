@@ -29,7 +29,7 @@ describe('bad input: request line and Host', () => {
     'a b', '<script>', 'u@h:99999', 'h:99999', '', 'evil.example/path', 'a, b', 'a?b', 'a:b:c', '\u00e9',
   ] // prettier-ignore
 
-  it.each(badHosts)('rejects the Host "%s" and closes', async (host) => {
+  it.each(badHosts)('rejects the Host "%s" and closes the connection', async (host) => {
     const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: ${host}\n\n`)
 
     expectError(parsed(answer), 400, 107, 'Host in header')
@@ -37,7 +37,7 @@ describe('bad input: request line and Host', () => {
   })
 
   it.each(['/v1/__version__', '/__lbheartbeat__', '/v1/unknown', '/x'])(
-    'refuses it wherever it is sent, also where no address is made of it: %s',
+    'rejects it wherever it is sent, even if it appears in no URL: %s',
     async (target) => {
       const answer = await sendText(`GET ${target} HTTP/1.1\nHost: a b\n\n`)
 
@@ -45,7 +45,7 @@ describe('bad input: request line and Host', () => {
     },
   )
 
-  it('rejects two Hosts', async () => {
+  it('rejects two Host headers', async () => {
     const answer = await sendText('GET /v1/ HTTP/1.1\nHost: a.example\nHost: b.example\n\n')
 
     expectError(parsed(answer), 400, 107, 'Host in header')
@@ -69,7 +69,7 @@ describe('bad input: request line and Host', () => {
     ['a blank before the colon', 'GET /v1/ HTTP/1.1\nHost: a\nX-A : b\n\n', 400],
     ['NUL in a value', 'GET /v1/ HTTP/1.1\nHost: a\nX-A: b\u0000c\n\n', 400],
     ['endless headers', `GET /v1/ HTTP/1.1\nHost: a\nX-A: ${'a'.repeat(40_000)}\n\n`, 431],
-  ])('is turned away by the parser: %s', async (_, text, status) => {
+  ])('is rejected by the parser: %s', async (_, text, status) => {
     const answer = await sendText(text)
 
     expect(answer.status).toBe(status)
@@ -82,7 +82,7 @@ describe('bad input: request line and Host', () => {
     expect(answer.text).toBe('')
   })
 
-  it('serves every resource over HTTP/1.0 without Host, only where its own address is configured', async () => {
+  it('serves every resource over HTTP/1.0 without Host, only if its own address is configured', async () => {
     await using named = await startTestBridge({ settings: { http_host: 'sync.example.org' } })
     named.sandbox.write(named.user, 'history', [{ id: 'a', payload: 'x' }])
     const credentials = headerLines(named.identityOf(named.user)).map((line) => `${line}\r\n`)
@@ -111,7 +111,7 @@ describe('bad input: request line and Host', () => {
     expect((await sendRaw(bridge.url, bytes)).status).toBe(200)
   })
 
-  it('goes by Host when the target is absolute', async () => {
+  it('uses Host if the target is absolute', async () => {
     const answer = await send('GET', 'http://evil.example/v1/')
 
     expect(JSON.parse(answer.body).url).toBe(`${bridge.url}/v1`)
@@ -136,7 +136,7 @@ describe('bad input: open redirects', () => {
     '/v1/\\evil.example/', '/%7f/',
   ] // prettier-ignore
 
-  it.each(elsewhere)('%s leads nowhere', async (target) => {
+  it.each(elsewhere)('%s does not redirect to another origin', async (target) => {
     const answer = await send('GET', target)
 
     expect(answer.status).toBeOneOf([307, 404])
@@ -148,7 +148,7 @@ describe('bad input: open redirects', () => {
   })
 
   it.each(['//evil.example', '/\\evil.example', '/%5cevil.example', '/%09/evil.example', '/%2fevil.example'])(
-    '%s is no path at all',
+    '%s is not a path at all',
     async (target) => {
       const answer = await send('GET', target)
 
@@ -157,7 +157,7 @@ describe('bad input: open redirects', () => {
     },
   )
 
-  it('keeps line breaks in disguise out of Location', async () => {
+  it('keeps disguised line breaks out of Location', async () => {
     const answer = await send('GET', '/x?a=%0d%0aSet-Cookie:%20b')
 
     expect(answer.headers.get('location')).toBe(`${bridge.url}/v1/x?a=%0d%0aSet-Cookie:%20b`)
@@ -169,7 +169,7 @@ describe('bad input: dot segments and ids', () => {
   const dots = ['..', '.', '%2e%2e', '%2E', '%2e', '.%2e', '%2E.']
 
   // The runtime resolves dot segments before our code sees them: the rest is the path of the collection.
-  it.each(dots)('has no record of the id %s, whatever the method', async (id) => {
+  it.each(dots)('has no record with the id %s, for any method', async (id) => {
     for (const method of ['GET', 'HEAD', 'PUT', 'DELETE']) {
       const body = method === 'PUT' ? '{"data":{"payload":"x"}}' : ''
       const lines =
@@ -183,7 +183,7 @@ describe('bad input: dot segments and ids', () => {
   })
 
   it.each(['..%2f..', 'a%2f..', 'a/..%2fb', '%2e%2e%2fx', 'a%2f.%2fb'])(
-    'refuses the record id %s, whose segments would lead elsewhere',
+    'rejects the record id %s, whose segments would lead elsewhere',
     async (id) => {
       const answer = await send('GET', `${bucket}/collections/history/records/${id}`)
 
@@ -203,14 +203,14 @@ describe('bad input: dot segments and ids', () => {
     expect(bridge.sandbox.requests.storage.entries).toEqual([])
   })
 
-  it.each(dots)('has no bucket %s, though what its path resolves to is there', async (id) => {
+  it.each(dots)('has no bucket %s, even if its resolved path exists', async (id) => {
     for (const method of ['GET', 'HEAD']) {
       expect((await send(method, `/v1/buckets/${id}?ids=`)).status).toBe(404)
     }
   })
 
   it.each([...dots, '%2e%2e%2f', '..%2f..'])(
-    'refuses %s with the gate of its collection shut',
+    'rejects %s while writes to its collection are disabled',
     async (id) => {
       const answer = await send('DELETE', `${bucket}/collections/tabs/records/${id}`)
 
@@ -244,16 +244,19 @@ describe('bad input: bodies and framing', () => {
   it.each([
     ['Content-Length: 1025', 'x'.repeat(1025), 'Content-Length in header'],
     ['Transfer-Encoding: chunked', '3\nabc\n0\n\n', 'Transfer-Encoding in header'],
-  ] as const)('refuses a GET with %s, with one answer, and closes', async (line, body, place) => {
-    const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: a\n${line}\n\n${body}`)
+  ] as const)(
+    'rejects a GET with %s, with one response, and closes the connection',
+    async (line, body, place) => {
+      const answer = await sendText(`GET /v1/ HTTP/1.1\nHost: a\n${line}\n\n${body}`)
 
-    const own = answer.body.slice(0, Number(answer.headers.get('content-length')))
-    expectError({ ...answer, body: JSON.parse(own) }, 400, 107, place)
-    expect(answer.headers.get('connection')).toBe('close')
-    expect(afterFirst(answer)).toBe('')
-  })
+      const own = answer.body.slice(0, Number(answer.headers.get('content-length')))
+      expectError({ ...answer, body: JSON.parse(own) }, 400, 107, place)
+      expect(answer.headers.get('connection')).toBe('close')
+      expect(afterFirst(answer)).toBe('')
+    },
+  )
 
-  it('overlooks the small body of a GET, and does not take it for another request', async () => {
+  it('ignores the small body of a GET, and does not parse it as another request', async () => {
     const hidden = 'GET /v1/__version__ HTTP/1.1\r\nHost: a\r\n\r\n'
 
     const answer = await sendText(
@@ -293,7 +296,7 @@ describe('bad input: bodies and framing', () => {
     expect(answer.status).toBe(200)
   })
 
-  it('rejects a body that says it is too large without reading it', async () => {
+  it('rejects a body that announces too large a size without reading it', async () => {
     const answer = await sendRaw(bridge.url, headOfPut(3_000_000))
 
     expectError(parsed(answer), 413, 113)
@@ -315,7 +318,7 @@ describe('bad input: bodies and framing', () => {
     ['PUT', `/v1/buckets/${'0'.repeat(32)}/collections/tabs/records/new`],
     ['PUT', `/v1/buckets/${'0'.repeat(32)}/collections/history/records/new`],
     ['DELETE', `/v1/buckets/${'0'.repeat(32)}/collections/history/records/new`],
-  ])('answers %s %s with a broken chunk once, and closes', async (method, path) => {
+  ])('responds once to %s %s with a broken chunk, and closes the connection', async (method, path) => {
     const head = `${method} ${path} HTTP/1.1\r\nHost: a.example\r\nTransfer-Encoding: chunked\r\n\r\n`
 
     const atOnce = await sendRaw(bridge.url, `${head}zz\r\nbroken`)
@@ -356,7 +359,7 @@ describe('bad input: the rest', () => {
   })
 
   it.each(['\u00f0\u009f\u0098\u0080', 'a\tb', 'x'.repeat(10_000)])(
-    'tells the storage a User-Agent that is short and plain, given %p',
+    'sends the storage a short and plain User-Agent, given %p',
     async (agent) => {
       const lines = [`User-Agent: ${agent}`]
       const answer = await send('GET', `${bucket}/collections/history/records/r`, { lines })
@@ -371,13 +374,13 @@ describe('bad input: the rest', () => {
     ['_limit=1&x=\u00e9', 200],
     ['_since=\u00e9', 400],
     [`in_ids=${'x,'.repeat(3000)}`, 200],
-  ])('stays calm with raw bytes and long lists in a query: %#', async (query, status) => {
+  ])('survives raw bytes and long lists in a query: %#', async (query, status) => {
     const answer = await send('GET', `${bucket}/collections/history/records?${query}`)
 
     expect(answer.status).toBe(status)
   })
 
-  it('answers a next page that keeps raw bytes of the query', async () => {
+  it('serves a next page that keeps raw bytes of the query', async () => {
     const user = bridge.sandbox.addUser('raw-query')
     bridge.sandbox.seed(user, 'forms', 2)
     const target = `/v1/buckets/${user.clientState}/collections/forms/records?_limit=1&x=\u00e9<>"'`

@@ -22,7 +22,7 @@ const put = (path: string, payload: string, more: object = {}) => ({
 const only = async (request: object) => (await batch({ requests: [request] })).body.responses[0]
 
 describe('section 5: the envelope', () => {
-  it('answers in order, each with status, path, headers and body', async () => {
+  it('returns responses in order, each with status, path, headers and body', async () => {
     const [one, two] = [id(), id()]
 
     const answer = await batch({
@@ -46,7 +46,7 @@ describe('section 5: the envelope', () => {
     expect(body.responses[2].body.project_name).toBe('Sync Bridge')
   })
 
-  it('answers 16 MiB of records at most, however short the questions are', async () => {
+  it('returns at most 16 MiB of records, however short the requests are', async () => {
     const one = id()
     bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x'.repeat(1_000_000) }])
     const requests = Array.from({ length: 25 }, () => ({}))
@@ -58,13 +58,13 @@ describe('section 5: the envelope', () => {
     expect(answer.body.responses[24].body).toMatchObject({ code: 413, errno: 113 })
   })
 
-  it('takes no requests for a valid batch', async () => {
+  it('accepts an empty list as a valid batch', async () => {
     const { status, body } = await batch({ requests: [] })
 
     expect([status, body]).toEqual([200, { responses: [] }])
   })
 
-  it('reads by default, with method and body left out or empty', async () => {
+  it('reads by default, if method and body are omitted or empty', async () => {
     const one = id()
     bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x' }])
 
@@ -80,7 +80,7 @@ describe('section 5: the envelope', () => {
     expect(statuses(answer)).toEqual([200, 200, 200, 204])
   })
 
-  it('accepts as many requests as are configured and no more', async () => {
+  it('accepts as many requests as configured and no more', async () => {
     const requests = Array.from({ length: 25 }, () => ({ path: '/__lbheartbeat__' }))
 
     const most = await batch({ requests })
@@ -116,14 +116,14 @@ describe('section 5: the envelope', () => {
     ['{"requests":[{"path":"/","headers":{"__proto__":"x"}}]}', '__proto__ in body'],
     ['{"requests":[{"path":"/","body":{"a":{"b":[{"constructor":1}]}}}]}', 'constructor in body'],
     ['{"requests":[],"defaults":{"body":{"\\u005f_proto__":{"polluted":1}}}}', '__proto__ in body'],
-  ] as [unknown, Place][])('refuses %j: %s', async (body, place) => {
+  ] as [unknown, Place][])('rejects %j: %s', async (body, place) => {
     const answer = await batch(body)
 
     expectError(answer, 400, 109, place)
     expect(({} as Record<string, unknown>).polluted).toBeUndefined()
   })
 
-  it('names everything that is wrong with a batch, sorted', async () => {
+  it('lists all problems of a batch, sorted', async () => {
     const answer = await batch({
       requests: [{ path: 'x' }, { method: 'get', path: 'y' }],
       defaults: { path: 'z' },
@@ -145,7 +145,7 @@ describe('section 5: the envelope', () => {
     '/./batch', '/v1/buckets/%2e%2e/batch',
   ] // prettier-ignore
 
-  it.each(innerBatches)('rejects a batch inside: %s', async (path) => {
+  it.each(innerBatches)('rejects a nested batch: %s', async (path) => {
     const answer = await batch({
       requests: [{ path: '/' }, { method: 'POST', path, body: { requests: [] } }],
     })
@@ -159,7 +159,7 @@ describe('section 5: the envelope', () => {
     expectError(answer, 400, 109, 'requests.0.path in body')
   })
 
-  it('serves a record of that name', async () => {
+  it('serves a record with that name', async () => {
     const answer = await batch({ requests: [{ path: `${records}/batch` }, { path: '/BATCH' }] })
 
     expect(answer.body.responses.map(({ body }: { body: { errno: number } }) => body.errno)).toEqual([
@@ -177,13 +177,13 @@ describe('section 5: the envelope', () => {
     if (answer.status === 200) for (const status of statuses(answer)) expect([400, 404]).toContain(status)
   })
 
-  it('wants JSON', async () => {
+  it('requires JSON', async () => {
     const answer = await batch('{"requests":[]}', { headers: { 'Content-Type': 'text/plain' } })
 
     expectError(answer, 415, 107, 'Content-Type in header')
   })
 
-  it('is bounded in size', async () => {
+  it('is limited in size', async () => {
     const large = await batch({ requests: [put(`${records}/x`, 'x'.repeat(300_000))] })
 
     expectError(large, 413, 113)
@@ -281,7 +281,7 @@ describe('section 5: paths and methods', () => {
   })
 
   it.each(['..', '.', '%2e%2e', '%2E', 'a%00b', 'a\u0001b', '%ff', '%zz', 'caf\u00e9'])(
-    'refuses the id "%s" without asking the storage',
+    'rejects the id "%s" without calling the storage',
     async (raw) => {
       bridge.sandbox.requests.storage.clear()
 
@@ -300,7 +300,7 @@ describe('section 5: paths and methods', () => {
     },
   )
 
-  it('rejects methods and closed gates as alone, with Allow', async () => {
+  it('rejects methods and disabled writes like single requests, with Allow', async () => {
     const answer = await batch({
       requests: [
         { method: 'POST', path: records },
@@ -326,7 +326,7 @@ describe('section 5: paths and methods', () => {
     expect(answer.body.responses[3].body).toEqual({})
   })
 
-  it('has the pages and the number of a list', async () => {
+  it('has the pages and the count of a list', async () => {
     const user = bridge.sandbox.addUser('batch-lists')
     bridge.sandbox.seed(user, 'forms', 5)
     const forms = `/buckets/${user.clientState}/collections/forms/records`
@@ -378,7 +378,7 @@ describe('section 5: sub-responses', () => {
     expect(last_modified).toBeGreaterThan(timestamp)
   })
 
-  it('name what is missing where a PUT has no body', async () => {
+  it('name what is missing in a PUT without a body', async () => {
     expectError(await only({ method: 'PUT', path: `${records}/${id()}` }), 400, 109, 'data in body')
   })
 
@@ -401,7 +401,7 @@ describe('section 5: sub-responses', () => {
     expect(headers.get('backoff')).toBe('77')
   })
 
-  it('lift it over all the users who take part, too', async () => {
+  it('lift it over all participating users, too', async () => {
     const bob = bridge.sandbox.addUser('batch-backoff')
     const pauses = new Map([
       [bridge.user.uid, '61'],
@@ -423,7 +423,7 @@ describe('section 5: sub-responses', () => {
 })
 
 describe('section 5: identities', () => {
-  it('wants the batch itself to be authenticated', async () => {
+  it('requires the batch itself to be authenticated', async () => {
     const bodies: unknown[] = [{ requests: [] }, { requests: [{ path: '/' }] }, 'not JSON']
     for (const body of bodies) {
       const answer = await batch(body, { as: null })
@@ -437,7 +437,7 @@ describe('section 5: identities', () => {
     }
   })
 
-  it('lets a sub-request act for another user, and both see their own records only', async () => {
+  it('lets a sub-request act for another user, and both see only their own records', async () => {
     const bob = bridge.sandbox.addUser('batch-bob')
     const one = id()
     const bobs = `/buckets/${bob.clientState}/collections/history/records/${one}`
@@ -459,7 +459,7 @@ describe('section 5: identities', () => {
     expect(bridge.sandbox.records(bob, 'history')).toMatchObject([{ id: one, payload: 'of bob' }])
   })
 
-  it('answers 401 to just the sub-requests whose identity is rejected', async () => {
+  it('returns 401 for just the sub-requests whose identity is rejected', async () => {
     const one = id()
     const refused = { Authorization: 'Bearer not-a-token' }
 
@@ -488,7 +488,7 @@ describe('section 5: identities', () => {
     expectError(answer, 401, 105)
   })
 
-  it('answers 401 inside 200 when the identity of the batch is rejected', async () => {
+  it('returns 401 inside 200 if the identity of the batch is rejected', async () => {
     const headers = { Authorization: 'Bearer refused-everywhere', 'X-KeyID': bridge.user.keyId }
 
     const answer = await batch({ requests: [{ path: records }, { path: '/' }] }, { headers, as: null })
@@ -529,7 +529,7 @@ describe('section 5: one transaction', () => {
     })
   })
 
-  it('gives the records of one commit one timestamp, the one that is stored', async () => {
+  it('gives the records of one commit one timestamp, which is the stored one', async () => {
     const [one, two] = [id(), id()]
 
     const { body } = await batch({ requests: [put(`${records}/${one}`, 'x'), put(`${records}/${two}`, 'y')] })
@@ -551,7 +551,7 @@ describe('section 5: one transaction', () => {
   })
 
   it.each(['status', 'reset-before'] as const)(
-    'is 503 as a whole, and without effect, when the storage fails: %s',
+    'is 503 as a whole, and without effect, if the storage fails: %s',
     async (kind) => {
       const [one, two] = [id(), id()]
       storage.plan(({ method, path }) => {
@@ -570,7 +570,7 @@ describe('section 5: one transaction', () => {
     },
   )
 
-  it('is 503 when the token server fails', async () => {
+  it('is 503 if the token server fails', async () => {
     await using lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
     const path = `/buckets/${lonely.user.clientState}`
 
@@ -578,7 +578,7 @@ describe('section 5: one transaction', () => {
   })
 })
 
-describe('section 5: a member `data` beside the requests', () => {
+describe('section 5: a member `data` next to the requests', () => {
   it.each([[{}], [[]], ['x'], [{ requests: 1 }]])(
     'is ignored, as old Python clients send it: %j',
     async (data) => {

@@ -41,7 +41,7 @@ const answering = (status: number, headers: Record<string, string> = {}, body = 
 const get = () => bridge.ask(records)
 const write = () => bridge.ask(`${records}/new-${made++}`, putOf({ payload: 'x' }))
 
-describe('section 6: the errno table, from the requests themselves', () => {
+describe('section 6: the errno table, for the requests themselves', () => {
   it.each([
     ['Content-Type', 'text/plain'],
     ['Content-Type', 'application/json; charset=utf-16'],
@@ -85,7 +85,7 @@ describe('section 6: the errno table, from the requests themselves', () => {
   })
 })
 
-describe('section 6: the errno table, from the storage', () => {
+describe('section 6: the errno table, for the storage', () => {
   // A separate bridge for each, because the circuit of a failed node stays open for the next.
   beforeEach(async () => {
     await close()
@@ -134,7 +134,7 @@ describe('section 6: the errno table, from the storage', () => {
     expectError(await bridge.ask(`${records}?_limit=1`), 503, 201)
   })
 
-  it('never repeats what upstream wrote', async () => {
+  it('never repeats upstream texts', async () => {
     for (const status of [400, 403, 409, 413, 429, 500, 503, 513]) {
       failWith({
         kind: 'status',
@@ -150,7 +150,7 @@ describe('section 6: the errno table, from the storage', () => {
   })
 })
 
-describe('section 6: the errno table, from the token server', () => {
+describe('section 6: the errno table, for the token server', () => {
   const ask = () => other.ask(records, { headers: { Authorization: `Bearer token-${made++}` } })
   const refusal = (status: string, location = 'body') =>
     JSON.stringify({ status, errors: [{ location, name: echo, description: echo }] })
@@ -181,7 +181,7 @@ describe('section 6: the errno table, from the token server', () => {
 })
 
 describe('section 6: the form of an error', () => {
-  it('links to more information about our own defects only', async () => {
+  it('links to more information only for our own defects', async () => {
     await using linked = await startTestBridge({ settings: { error_info_link: 'https://example.org/help' } })
 
     const { body } = await request(`${linked.url}/v1/unknown`)
@@ -210,7 +210,7 @@ describe('section 6 and 7: Retry-After', () => {
     [503, '999999999', '86400'],
     [429, null, '17'],
     [429, '99', '99'],
-  ])('of a %i that asks for %p is %s', async (status, given, expected) => {
+  ])('of a %i that requests %p is %s', async (status, given, expected) => {
     failWith(answering(status, given === null ? {} : { 'Retry-After': given }))
 
     const answer = await get()
@@ -227,18 +227,15 @@ describe('section 6 and 7: Retry-After', () => {
     expect(Number(headers.get('retry-after'))).toBeWithin(900, 1002)
   })
 
-  it.each([403, 409, 413, 513])(
-    'is not sent below 500, for the sake of clients that repeat: %i',
-    async (status) => {
-      failWith(answering(status, { 'Retry-After': '40' }))
+  it.each([403, 409, 413, 513])('is not sent below 500, because clients retry on it: %i', async (status) => {
+    failWith(answering(status, { 'Retry-After': '40' }))
 
-      const { headers } = await get()
+    const { headers } = await get()
 
-      expect(headers.get('retry-after')).toBeNull()
-    },
-  )
+    expect(headers.get('retry-after')).toBeNull()
+  })
 
-  it('is not sent with a success, whatever the storage says', async () => {
+  it('is not sent with a success, whatever the storage sends', async () => {
     failWith({ kind: 'rewrite', headers: { 'Retry-After': '40' } })
 
     const { status, headers } = await get()

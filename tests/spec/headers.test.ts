@@ -74,7 +74,7 @@ const exposed = [
   'Retry-After', 'Alert', 'Content-Length', 'WWW-Authenticate',
 ] // prettier-ignore
 
-describe('section 7: headers on every answer', () => {
+describe('section 7: headers of every response', () => {
   it.each(kinds)('%s (%i), without Origin', async (_, status, ask) => {
     const answer = await ask(bridge.ask)
 
@@ -101,7 +101,7 @@ describe('section 7: headers on every answer', () => {
     expect(names.toSorted()).toEqual(exposed.toSorted())
   })
 
-  it('the documentation page, with a policy of its own', async () => {
+  it('the documentation page, with its own policy', async () => {
     const { headers } = await request(`${bridge.url}/v1/docs`, { headers: { Origin: allowed } })
 
     expectCommonHeaders(headers, { isDocs: true })
@@ -131,7 +131,7 @@ describe('section 7: headers on every answer', () => {
     ['GET', '//evil.example', [], 404],
     ['TRACE', '/v1/', [], 405],
   ] as [string, string, string[], number][])(
-    'what is refused early: %s %s %j',
+    'an early rejection: %s %s %j',
     async (method, target, lines, status) => {
       const init = { as: null, lines: [...lines, `Origin: ${allowed}`], body: 'abc' }
       const answer = await send(method, target, init)
@@ -144,7 +144,7 @@ describe('section 7: headers on every answer', () => {
 })
 
 describe('section 7: CORS with a list of origins', () => {
-  it.each(kinds)('%s (%i) is let through to a listed origin, by its name', async (_, status, ask) => {
+  it.each(kinds)('%s (%i) is allowed for a listed origin, which it names', async (_, status, ask) => {
     const answer = await ask((path, init = {}) =>
       strict.ask(path, { ...init, headers: { ...init.headers, Origin: allowed } }),
     )
@@ -180,7 +180,7 @@ describe('section 7: CORS with a list of origins', () => {
     expect((await strict.ask('/v1/')).status).toBe(200)
   })
 
-  it('answers preflights with what may be sent', async () => {
+  it('answers preflights with the allowed headers', async () => {
     const { status, headers, text } = await request(`${strict.url}/v1/batch`, {
       method: 'OPTIONS',
       headers: {
@@ -236,7 +236,7 @@ describe('section 7: Backoff', () => {
     expect([missing.status, missing.headers.get('backoff')]).toEqual([404, null])
   })
 
-  it('is the larger of the configured one and that of the storage, on everything below 400', async () => {
+  it('is the larger of the configured one and that of the storage, on every status below 400', async () => {
     const root = await slow.ask('/v1/')
     const redirect = await slow.ask('/_x')
     const quiet = await slow.ask(records)
@@ -261,26 +261,26 @@ describe('section 7: Alert', () => {
     return JSON.parse(headers.get('alert')!) as unknown
   }
 
-  it('wraps the plain words of the storage', async () => {
+  it("wraps the storage's plain text", async () => {
     const message = 'no "hard-eol" yet'
 
     expect(await alertOf(message)).toEqual({ code: 'soft-eol', message })
   })
 
-  it('relays a JSON alert with the members that are known', async () => {
+  it('relays the known members of a JSON alert', async () => {
     const alert = { code: 'hard-eol', message: 'Over', url: 'https://example.org/' }
 
     expect(await alertOf(JSON.stringify({ ...alert, more: 1 }))).toEqual(alert)
   })
 
   it.each(['{"code":"other"}', '[]', '{"code"', '7', 'null'])(
-    'wraps JSON that is no alert: %s',
+    'wraps JSON that is not an alert: %s',
     async (text) => {
       expect(await alertOf(text)).toEqual({ code: 'soft-eol', message: text })
     },
   )
 
-  it('comes with errors and not-modified answers, too', async () => {
+  it('is sent with errors and 304 responses, too', async () => {
     storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': 'words' } }))
 
     const missing = await bridge.ask(`${records}/unknown`)
@@ -291,7 +291,7 @@ describe('section 7: Alert', () => {
       expect(JSON.parse(headers.get('alert')!).message).toBe('words')
   })
 
-  it('says hard-eol when the storage has been closed down', async () => {
+  it('is hard-eol if the storage has been shut down', async () => {
     storage.plan(() => ({ kind: 'status', status: 513 }))
 
     const answer = await bridge.ask(records)
@@ -338,7 +338,7 @@ describe('section 7: end of service', () => {
     }
   })
 
-  it('in the past: heartbeats and preflights still answer', async () => {
+  it('in the past: heartbeats and preflights still work', async () => {
     nowMs = Date.parse('2030-06-01')
 
     const answers = await Promise.all([

@@ -99,13 +99,13 @@ describe('section 3: filters', () => {
     expect([answer.status, idsOf(answer)]).toEqual([200, expected])
   })
 
-  it.each(['index', '-sortindex'])('_sort=%s orders by weight', async (sort) => {
+  it.each(['index', '-sortindex'])('_sort=%s orders by sortindex', async (sort) => {
     const answer = await bridge.ask(`${records}?_sort=${sort}&exclude_id=b`)
 
     expect(idsOf(answer)).toEqual(['d', 'a', 'e', 'c'])
   })
 
-  it('asks nothing of the records when ids were asked for and none named', async () => {
+  it('reads no records if a list of ids is empty', async () => {
     bridge.sandbox.requests.storage.clear()
 
     const { headers } = await bridge.ask(`${records}?in_ids=`)
@@ -127,7 +127,7 @@ describe('section 3: filters', () => {
     ...['_since', '_limit', '_token'].map((name) => `${name}=${'9'.repeat(3000)}`),
   ] // prettier-ignore
 
-  it.each(badQueries)('rejects %s, naming it', async (query) => {
+  it.each(badQueries)('rejects and names %s', async (query) => {
     const answer = await bridge.ask(`${records}?${query}`)
 
     expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
@@ -139,7 +139,7 @@ describe('section 3: filters', () => {
     expectError(answer, 400, 109, 'querystring in querystring')
   })
 
-  it('finds more ids than the storage takes at once, each once and in order', async () => {
+  it('finds more ids than the storage accepts at once, each once and in order', async () => {
     const user = bridge.sandbox.addUser('many-ids')
     bridge.sandbox.seed(user, 'history', 250)
     const all = storedIds(user)
@@ -177,14 +177,14 @@ describe('section 3: pages', () => {
     expect(pages.at(-1)!.status).toBe(200)
   })
 
-  it('has no next page when the limit is just the size', async () => {
+  it('has no next page if the limit is exactly the size', async () => {
     const { headers, body } = await bridge.ask(`${records}?_limit=53`, { as: many })
 
     expect(body.data).toHaveLength(53)
     expect(headers.get('next-page')).toBeNull()
   })
 
-  it('keeps the query in Next-Page as it was, unknown parameters too', async () => {
+  it('keeps the query in Next-Page unchanged, including unknown parameters', async () => {
     const query = '_limit=10&_sort=oldest&my%20own=%22%2B%22&empty&_since="1"'
     const { headers } = await bridge.ask(`${records}?${query}`, { as: many })
 
@@ -231,7 +231,7 @@ describe('section 3: pages', () => {
     expect(answer.headers.get('total-records')).toBeNull()
   })
 
-  it('pages on where the storage gives less than the limit', async () => {
+  it('continues to page if the storage returns less than the limit', async () => {
     bridge.sandbox.switches.listCap = 10
 
     const pages = await follow(`${records}?_limit=25`, many)
@@ -274,7 +274,7 @@ describe('section 3: HEAD of a list', () => {
   })
 })
 
-describe('section 3: what the storage says and does', () => {
+describe('section 3: notices and failures of the storage', () => {
   it.each([
     ['123.45', '123.45'],
     ['much', null],
@@ -313,7 +313,7 @@ describe('section 3: what the storage says and does', () => {
   )
 })
 
-describe('section 3: filters of Kinto on the fields of every record', () => {
+describe("section 3: Kinto's filters on the fields of every record", () => {
   const base = 1_700_000_000_000
 
   it.each([
@@ -332,7 +332,7 @@ describe('section 3: filters of Kinto on the fields of every record', () => {
     [`min_last_modified=${base + 20}&max_last_modified=${base + 40}`, 'd c b'],
     [`min_last_modified=${base + 20}&_since=${base + 30}`, 'e d'],
     [`min_last_modified=${base + 20}&not_id=d&_sort=oldest`, 'b c e'],
-  ])('list what %s asks for', async (query, ids) => {
+  ])('list what %s selects', async (query, ids) => {
     const list = await bridge.ask(`${records}?${query}`)
     const head = await bridge.ask(`${records}?${query}`, { method: 'HEAD' })
     const { body } = await batch({ requests: [{ path: `${bucket}${records}?${query}` }] })

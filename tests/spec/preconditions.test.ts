@@ -110,7 +110,7 @@ describe('section 4: preconditions on a record', () => {
     expect(stored(id)?.payload).toBe(method === 'PUT' && status === 200 ? 'new' : undefined)
   })
 
-  it('never repeats a write or a read for the sake of a precondition, except for what exists', async () => {
+  it('never repeats a write or a read for a precondition, except for existing records', async () => {
     const { timestamp, path } = existing('cost')
     bridge.sandbox.requests.storage.clear()
 
@@ -168,7 +168,7 @@ describe('section 4: preconditions on a list', () => {
     expect([unchanged.status, matching.status, starred.status]).toEqual([304, 200, 200])
   })
 
-  it.each(['', '/collections', '/collections/tabs'])('holds for the metadata at "%s", too', async (path) => {
+  it.each(['', '/collections', '/collections/tabs'])('also applies to the metadata at "%s"', async (path) => {
     const { headers } = await bridge.ask(path)
     const timestamp = Number(headers.get('etag')!.replaceAll('"', ''))
 
@@ -188,7 +188,7 @@ describe('section 4: forms of a precondition', () => {
   ] // prettier-ignore
 
   it.each(badForms.flatMap((form) => [['If-Match', form] as const, ['If-None-Match', form] as const]))(
-    'refuses %s: %s',
+    'rejects %s: %s',
     async (name, form) => {
       for (const method of ['GET', 'HEAD', 'PUT', 'DELETE'] as const) {
         const alone = await ways.alone(method, `${historyPath}/x`, { [name]: form })
@@ -203,7 +203,7 @@ describe('section 4: forms of a precondition', () => {
     },
   )
 
-  it('ignores dates, also malformed ones', async () => {
+  it('ignores dates, including malformed ones', async () => {
     const { path } = existing('dates')
     const future = new Date(Date.now() + 86_400_000).toUTCString()
 
@@ -215,7 +215,7 @@ describe('section 4: forms of a precondition', () => {
     expect([read.status, write.status]).toEqual([200, 200])
   })
 
-  it('floors If-Match to 10 ms, towards the past, and compares If-None-Match as it came', async () => {
+  it('floors If-Match to 10 ms, and compares If-None-Match exactly', async () => {
     const { timestamp, path } = existing('floor')
     const statusOf = async (headers: Record<string, string>) => (await bridge.ask(path, { headers })).status
 
@@ -231,7 +231,7 @@ describe('section 4: forms of a precondition', () => {
     expectError(write, 412, 114)
   })
 
-  it('answers a wiped collection, whatever newer version a client names', async () => {
+  it('returns the contents of a wiped collection, whatever newer version a client names', async () => {
     const { user, sandbox } = bridge
     const before = sandbox.write(user, 'addons', [{ id: 'wiped', payload: 'old' }])
     sandbox.remove(user, 'addons')
@@ -248,7 +248,7 @@ describe('section 4: forms of a precondition', () => {
     expect(statuses(inside)).toEqual([200])
   })
 
-  it.each(['"%d"', '%d', 'W/"%d"'])('reads the spelling %s everywhere', async (spelling) => {
+  it.each(['"%d"', '%d', 'W/"%d"'])('accepts the spelling %s everywhere', async (spelling) => {
     const { id, timestamp, path } = existing('spelled')
     const version = spelling.replace('%d', String(timestamp))
     const older = spelling.replace('%d', String(timestamp - 10))
@@ -265,7 +265,7 @@ describe('section 4: forms of a precondition', () => {
     expect([since.body.data, before.body.data]).toEqual([[], []])
   })
 
-  it('lets one of many concurrent creators and one of many concurrent writers through', async () => {
+  it('admits one of many concurrent creators and one of many concurrent writers', async () => {
     const path = `${historyPath}/race-${made++}`
     const put = (headers: Record<string, string>) =>
       Promise.all(

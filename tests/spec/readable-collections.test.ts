@@ -15,7 +15,7 @@ beforeAll(async () => {
 
 afterAll(() => bridge.stop())
 
-describe('section 9: collections that the operator has left out', () => {
+describe('section 9: collections that the operator does not expose', () => {
   const records = '/collections/passwords/records'
 
   it.each([
@@ -31,7 +31,7 @@ describe('section 9: collections that the operator has left out', () => {
     ['DELETE', `${records}/a`],
     ['POST', records],
     ['PATCH', `${records}/a`],
-  ])('are 404 for %s %s, before credentials are looked at', async (method, path) => {
+  ])('are 404 for %s %s, before credentials are checked', async (method, path) => {
     const body = method === 'PUT' ? { data: { payload: 'x' } } : undefined
     const before = bridge.sandbox.requests.storage.entries.length
     const answers = [
@@ -47,7 +47,7 @@ describe('section 9: collections that the operator has left out', () => {
     expect(bridge.sandbox.requests.storage.entries.length).toBe(before)
   })
 
-  it('are 404 in batches, beside those that are there', async () => {
+  it('are 404 in batches, next to exposed ones', async () => {
     const bucket = `/buckets/${bridge.user.clientState}`
     const requests = [
       { path: `${bucket}${records}` },
@@ -61,7 +61,7 @@ describe('section 9: collections that the operator has left out', () => {
     expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([404, 404, 404, 200])
   })
 
-  it('are not among the collections, and others are', async () => {
+  it('are not listed, and others are', async () => {
     const { body, headers } = await bridge.ask('/collections')
 
     expect(body.data.map(({ id }: { id: string }) => id).toSorted()).toEqual(['crypto', 'tabs'])

@@ -12,7 +12,7 @@ const record = (id: string, collection = 'history') =>
 const storedPasswords = () => bridge.sandbox.records(bridge.user, 'passwords')
 
 describe('section 4: GET record', () => {
-  it('answers the record with its version', async () => {
+  it('returns the record with its version', async () => {
     const written = bridge.sandbox.write(bridge.user, 'history', [
       { id: 'r', payload: 'P\u00e9"\\', sortindex: 5 },
     ])
@@ -25,7 +25,7 @@ describe('section 4: GET record', () => {
     expect(headers.get('last-modified')).toBe(new Date(written).toUTCString())
   })
 
-  it('leaves out a sortindex that the record does not have', async () => {
+  it('omits a sortindex that the record does not have', async () => {
     bridge.sandbox.write(bridge.user, 'history', [{ id: 'bare', payload: '' }])
 
     const { body } = await bridge.ask(record('bare'))
@@ -35,7 +35,7 @@ describe('section 4: GET record', () => {
 })
 
 describe('section 4: PUT record', () => {
-  it('answers 200 with the record as stored, also when it is new', async () => {
+  it('returns 200 with the record as stored, also if it is new', async () => {
     const { status, headers, body } = await bridge.ask(record('new'), putOf({ payload: 'one', sortindex: 7 }))
 
     const { modified, payload, sortindex } = stored('new')!
@@ -49,7 +49,7 @@ describe('section 4: PUT record', () => {
     expect(headers.get('content-type')).toBe('application/json; charset=utf-8')
   })
 
-  it('merges: what is left out keeps its stored value, and the answer shows it', async () => {
+  it('merges: omitted fields keep their stored value, and the response shows it', async () => {
     bridge.sandbox.write(bridge.user, 'history', [{ id: 'merge', payload: 'kept', sortindex: 3 }])
 
     const weight = await bridge.ask(record('merge'), putOf({ sortindex: 9 }))
@@ -92,7 +92,7 @@ describe('section 4: PUT record', () => {
     expect(expiry).toBe(modified + 100_000)
   })
 
-  it('accepts JSON under the usual names, or under none', async () => {
+  it('accepts JSON with the usual media types, or without one', async () => {
     const types = ['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset="UTF-8"']
     for (const type of types) {
       const { status } = await bridge.ask(record('typed'), putOf({ payload: type }, { 'Content-Type': type }))
@@ -123,14 +123,14 @@ describe('section 4: PUT record', () => {
     ['{"data":{"payload":"a","payload":"b"}}', 'body in body'],
     ['{"data":{"__proto__":{"payload":"x"}}}', '__proto__ in body'],
     ['{"data":{"payload":"\\ud800"}}', 'data.payload in body'],
-  ] as [unknown, Place][])('refuses the body %j: %s', async (body, place) => {
+  ] as [unknown, Place][])('rejects the body %j: %s', async (body, place) => {
     const answer = await bridge.ask(record('refused'), { method: 'PUT', body })
 
     expectError(answer, 400, 109, place)
     expect(stored('refused')).toBeUndefined()
   })
 
-  it('names everything that is wrong, sorted', async () => {
+  it('lists all problems, sorted', async () => {
     const answer = await bridge.ask(record('refused'), {
       method: 'PUT',
       body: { zebra: 1, data: { sortindex: 'a', payload: 1, apple: 2 } },
@@ -147,7 +147,7 @@ describe('section 4: PUT record', () => {
     )
   })
 
-  it('repeats no value of the body in its complaint', async () => {
+  it('repeats no value of the body in its errors', async () => {
     const { text } = await bridge.ask(
       record('refused'),
       putOf({ payload: 'fine', sortindex: 'canary-value', title: 'canary-value' }),
@@ -156,7 +156,7 @@ describe('section 4: PUT record', () => {
     expect(text).not.toContain('canary')
   })
 
-  it('rejects a body that is too large, whether it says so or not', async () => {
+  it('rejects a body that is too large, whether it announces that or not', async () => {
     const text = JSON.stringify({ data: { payload: 'x'.repeat(300_001) } })
     const chunked = new ReadableStream({
       start(controller) {
@@ -180,7 +180,7 @@ describe('section 4: PUT record', () => {
 })
 
 describe('section 4: DELETE record', () => {
-  it('answers 204 without a body', async () => {
+  it('returns 204 without a body', async () => {
     bridge.sandbox.write(bridge.user, 'history', [{ id: 'gone', payload: 'x' }])
 
     const { status, headers, text } = await bridge.ask(record('gone'), { method: 'DELETE' })
@@ -190,12 +190,12 @@ describe('section 4: DELETE record', () => {
     expect(stored('gone')).toBeUndefined()
   })
 
-  it('does not know an unknown record', async () => {
+  it('returns 404 for an unknown record', async () => {
     expectError(await bridge.ask(record('gone'), { method: 'DELETE' }), 404, 110)
   })
 
   it.each(['return=representation', 'respond-async, return=representation; foo'])(
-    'answers 200 with the tombstone for Prefer: %s',
+    'returns 200 with the tombstone for Prefer: %s',
     async (prefer) => {
       bridge.sandbox.write(bridge.user, 'history', [{ id: 'preferred', payload: 'x' }])
 
@@ -244,24 +244,30 @@ describe('section 4: write gate', () => {
     { headers: { 'If-Match': '"1"' }, body: { data: { payload: 'x' } } },
   ]
 
-  it.each(['PUT', 'DELETE'])('rejects %s where it is not enabled, before anything else', async (method) => {
-    bridge.sandbox.requests.storage.clear()
-    bridge.sandbox.requests.token.clear()
-    for (const attempt of attempts) {
-      for (const id of ['x', '%00', '%ff']) {
-        const answer = await bridge.ask(`/v1${bucket}/collections/tabs/records/${id}`, { method, ...attempt })
+  it.each(['PUT', 'DELETE'])(
+    'rejects %s if writes are not enabled, before any other check',
+    async (method) => {
+      bridge.sandbox.requests.storage.clear()
+      bridge.sandbox.requests.token.clear()
+      for (const attempt of attempts) {
+        for (const id of ['x', '%00', '%ff']) {
+          const answer = await bridge.ask(`/v1${bucket}/collections/tabs/records/${id}`, {
+            method,
+            ...attempt,
+          })
 
-        expectError(answer, 405, 115)
-        expect(answer.headers.get('allow')).toBe('GET, HEAD, OPTIONS')
-        const setting = `record_tabs_${method.toLowerCase()}_enabled`
-        expect(answer.body.message).toBe(`Method not allowed: ${setting} is off`)
+          expectError(answer, 405, 115)
+          expect(answer.headers.get('allow')).toBe('GET, HEAD, OPTIONS')
+          const setting = `record_tabs_${method.toLowerCase()}_enabled`
+          expect(answer.body.message).toBe(`Method not allowed: ${setting} is off`)
+        }
       }
-    }
-    expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
-    expect(bridge.sandbox.requests.token.entries).toHaveLength(0)
-  })
+      expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
+      expect(bridge.sandbox.requests.token.entries).toHaveLength(0)
+    },
+  )
 
-  it('opens for each method by itself', async () => {
+  it('opens separately for each method', async () => {
     await using half = await startTestBridge({
       settings: { record_history_put_enabled: 'true', record_tabs_delete_enabled: 'true' },
     })
@@ -280,7 +286,7 @@ describe('section 4: write gate', () => {
     expect(answers[2]!.headers.get('allow')).toBe('GET, HEAD, DELETE, OPTIONS')
   })
 
-  it('is shut in all cases when the service is read-only', async () => {
+  it('is always closed if the service is read-only', async () => {
     await using shut = await startTestBridge({ writable: ['history'], settings: { readonly: 'true' } })
     shut.sandbox.write(shut.user, 'history', [{ id: 'x', payload: 'x' }])
 
@@ -302,7 +308,7 @@ describe('section 4: write gate', () => {
     expect(shut.sandbox.records(shut.user, 'history')).toMatchObject([{ id: 'x', payload: 'x' }])
   })
 
-  it.each(['History', 'HISTORY', 'hIsToRy'])('knows the collection by one name: %s', async (collection) => {
+  it.each(['History', 'HISTORY', 'hIsToRy'])('uses one canonical collection name: %s', async (collection) => {
     const { status, body } = await bridge.ask(
       record(`spelled-${collection}`, collection),
       putOf({ payload: 'x' }),
@@ -333,7 +339,7 @@ describe('section 4: ids', () => {
   })
 
   it.each(['raw/b', '/raw+xQ==', 'raw//b', 'raw/', '/', '//'])(
-    'with slashes stand in paths as they are: %s',
+    'with slashes are kept in paths: %s',
     async (id) => {
       bridge.sandbox.write(bridge.user, 'passwords', [{ id, payload: 'slashed' }])
       const path = `${bucket}/collections/passwords/records/${id}`
@@ -354,7 +360,7 @@ describe('section 4: ids', () => {
     '__proto__', 'batch', 'constructor', 'x'.repeat(64), ' leading', 'trailing ',
   ] // prettier-ignore
 
-  it.each(strangeIds)('carries "%s" as one segment', async (id) => {
+  it.each(strangeIds)('sends "%s" as one segment', async (id) => {
     bridge.sandbox.requests.storage.clear()
     const before = storedPasswords().length
 
@@ -388,7 +394,7 @@ describe('section 4: ids', () => {
     '\u{1f600}',
   ] // prettier-ignore
 
-  it.each(badIds)('rejects %s, naming record_id, without asking the storage', async (raw) => {
+  it.each(badIds)('rejects and names %s, without calling the storage', async (raw) => {
     bridge.sandbox.requests.storage.clear()
     for (const method of ['GET', 'PUT', 'DELETE']) {
       const answer = await bridge.ask(`/collections/history/records/${raw}`, {
@@ -401,7 +407,7 @@ describe('section 4: ids', () => {
     expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
   })
 
-  it('says 400 naming record_id when the storage rejects an id', async () => {
+  it('returns 400 naming record_id if the storage rejects an id', async () => {
     storage.plan(({ path }) =>
       path.endsWith('/storage/history/strange') ? { kind: 'status', status: 400, body: '8' } : null,
     )
@@ -410,7 +416,7 @@ describe('section 4: ids', () => {
   })
 
   it.each(['tabs;x', 'x'.repeat(33), 'Tabs%20', '%2e%2e%2f', 'a%2fb', '%ff', 'caf%C3%A9'])(
-    'refuses the collection %s',
+    'rejects the collection %s',
     async (collection) => {
       const answer = await bridge.ask(`/collections/${collection}/records`)
 

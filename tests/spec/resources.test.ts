@@ -10,7 +10,7 @@ bridge.sandbox.write(bridge.user, 'tabs', [{ id: 't', payload: 'one' }])
 const written = bridge.sandbox.write(bridge.user, 'history', [{ id: 'h', payload: 'two' }])
 
 describe('section 1: resources', () => {
-  it('answers GET / under /v1, with and without the slash, without credentials', async () => {
+  it('serves GET / under /v1, with and without the slash, without credentials', async () => {
     const answers = await Promise.all(['/v1', '/v1/'].map((path) => request(bridge.url + path)))
 
     for (const { status, body } of answers) {
@@ -19,14 +19,14 @@ describe('section 1: resources', () => {
     }
   })
 
-  it.each(['/__heartbeat__', '/v1/__heartbeat__'])('answers GET %s with three booleans', async (path) => {
+  it.each(['/__heartbeat__', '/v1/__heartbeat__'])('serves GET %s with three booleans', async (path) => {
     const { status, body } = await request(bridge.url + path)
 
     expect(status).toBe(200)
     expect(body).toEqual({ storage: true, cache: true, permission: true })
   })
 
-  it.each(['/__lbheartbeat__', '/v1/__lbheartbeat__'])('answers GET %s with nothing', async (path) => {
+  it.each(['/__lbheartbeat__', '/v1/__lbheartbeat__'])('serves GET %s with an empty body', async (path) => {
     const { status, headers, text } = await request(bridge.url + path)
 
     expect(status).toBe(200)
@@ -34,7 +34,7 @@ describe('section 1: resources', () => {
     expect(headers.get('content-length')).toBe('0')
   })
 
-  it('answers GET /__metrics__ with the text of Prometheus', async () => {
+  it('serves GET /__metrics__ in the Prometheus text format', async () => {
     const { status, headers, text } = await request(`${bridge.url}/v1/__metrics__`)
 
     expect(status).toBe(200)
@@ -43,20 +43,20 @@ describe('section 1: resources', () => {
     expect(text).not.toContain(bridge.user.clientState)
   })
 
-  it('has no metrics where they are switched off', async () => {
+  it('has no metrics if they are disabled', async () => {
     await using quiet = await startTestBridge({ settings: { metrics_enabled: 'false' } })
 
     expectError(await request(`${quiet.url}/v1/__metrics__`), 404, 111)
   })
 
-  it.each(['/swagger', '/v1/swagger'])('sends %s to the documentation', async (path) => {
+  it.each(['/swagger', '/v1/swagger'])('redirects %s to the documentation', async (path) => {
     const { status, headers } = await request(bridge.url + path)
 
     expect(status).toBe(307)
     expect(headers.get('location')).toBe(`${bridge.url}/v1/docs`)
   })
 
-  it('answers a bucket with the timestamp of the store', async () => {
+  it('serves a bucket with the timestamp of the store', async () => {
     const { status, body, headers } = await bridge.ask('')
 
     expect(status).toBe(200)
@@ -72,7 +72,7 @@ describe('section 1: resources', () => {
     expect(body.data.map(({ id }: { id: string }) => id).sort()).toEqual(['history', 'tabs'])
   })
 
-  it('answers a collection by its name in lower case, also one that was never used', async () => {
+  it('serves a collection by its name in lower case, even if it was never used', async () => {
     const used = await bridge.ask('/collections/HiStory')
     const unused = await bridge.ask('/collections/nothing-yet')
 
@@ -89,7 +89,7 @@ const targets = [
 ] // prettier-ignore
 
 describe('section 1: methods', () => {
-  it('answers HEAD wherever GET does: its status and headers, and no body', async () => {
+  it('serves HEAD wherever it serves GET: its status and headers, and no body', async () => {
     for (const target of targets) {
       const get = await send('GET', target)
       const head = await send('HEAD', target)
@@ -118,7 +118,7 @@ describe('section 1: methods', () => {
     ['BUCKET/collections/tabs/records/t', 'PATCH', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'TRACE', 'GET, HEAD, OPTIONS'],
     ['/v1/', 'CONNECT', 'GET, HEAD, OPTIONS'],
-  ])('rejects on %s the method %s, with Allow', async (path, method, allow) => {
+  ])('rejects for %s the method %s, with Allow', async (path, method, allow) => {
     const answer = await send(method, path.replace('BUCKET', bucket))
 
     expectError(parsed(answer), 405, 115)
@@ -163,7 +163,7 @@ describe('section 1: paths', () => {
   })
 
   it.each(['/v2', '/v2/', '/v12/x', '/v0/', '/v2/buckets/b', '/v11/', '/v2/__heartbeat__'])(
-    'knows no version %s',
+    'does not have version %s',
     async (path) => {
       expectError(await request(bridge.url + path), 404, 116)
     },
@@ -227,7 +227,7 @@ describe('section 1: health', () => {
     expect(bridge.sandbox.requests.token.entries).toHaveLength(0)
   })
 
-  it('answers the heartbeat whatever credentials and query come with it', async () => {
+  it('serves the heartbeat whatever credentials and query come with it', async () => {
     const { status, body } = await request(`${bridge.url}/v1/__heartbeat__?_limit=x`, {
       headers: { Authorization: 'Basic x' },
     })

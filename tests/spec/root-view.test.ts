@@ -63,7 +63,7 @@ describe('section 2: root view', () => {
     })
   })
 
-  it('names the user whom the token server knows by an access token', async () => {
+  it('names the user of an access token', async () => {
     const { status, body } = await bridge.ask('/v1/')
 
     expect(status).toBe(200)
@@ -84,7 +84,7 @@ describe('section 2: root view', () => {
     expect(clientStateTold()).toBe(clientState)
   })
 
-  it('asks without a client state when none is sent', async () => {
+  it('calls the token server without a client state if none is sent', async () => {
     const newcomer = bridge.sandbox.addUser('without-state', { registered: false })
 
     const { body } = await request(`${bridge.url}/v1/`, {
@@ -96,7 +96,7 @@ describe('section 2: root view', () => {
   })
 
   it.each(['BrowserID nonsense', 'Basic dXNlcjpw', 'Bearer', 'Bearer abc'])(
-    'is answered without a user for the credentials "%s"',
+    'names no user for the credentials "%s"',
     async (authorization) => {
       const { status, body } = await request(`${bridge.url}/v1/`, {
         headers: { Authorization: authorization, 'X-KeyID': bridge.user.keyId },
@@ -107,7 +107,7 @@ describe('section 2: root view', () => {
     },
   )
 
-  it('has no user when the token server is down', async () => {
+  it('has no user if the token server is down', async () => {
     await using lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
 
     const { status, body } = await lonely.ask('/v1/')
@@ -120,7 +120,7 @@ describe('section 2: root view', () => {
     'X-Forwarded-Host: evil.example',
     'Forwarded: host=evil.example;proto=https',
     'X-Forwarded-Proto: https',
-  ])('does not believe "%s"', async (line) => {
+  ])('ignores "%s"', async (line) => {
     const { body } = await send('GET', '/v1/', { as: null, lines: [line] })
 
     expect(JSON.parse(body).url).toBe(`${bridge.url}/v1`)
@@ -137,7 +137,7 @@ describe('section 2: root view', () => {
 })
 
 describe('root views with credentials', () => {
-  it('are at most 32 at a time, and the others are 503', async () => {
+  it('are limited to 32 at a time, and others get 503', async () => {
     await using tokenServer = await startHeldTokenServer()
     await using held = await startTestBridge({ tokenServerUrl: tokenServer.url })
     const ask = (index: number) =>

@@ -109,7 +109,7 @@ async function everythingSaid(world: CanaryWorld): Promise<string> {
   return [...world.bridge.lines, world.bridge.errors(), ...world.foreignAnswers].join('\n')
 }
 
-describe('a bridge that gets secrets', () => {
+describe('a bridge that handles secrets', () => {
   it('reveals none, whatever happens upstream', async () => {
     const statuses = new Set<number | null>()
     const tryFault = async (index: number): Promise<{ said: string; own: string }> => {
@@ -154,7 +154,7 @@ describe('a bridge that gets secrets', () => {
   }, 300_000)
 
   it.each(['json', 'text'])(
-    'says none at any route by any method, with log lines in %s',
+    'reveals none at any route with any method, with log lines in %s',
     async (renderer) => {
       const received: string[] = []
       const statsd = await Bun.udpSocket({
@@ -187,7 +187,7 @@ describe('a bridge that gets secrets', () => {
     },
   )
 
-  it('reveals none when it loses Redis, or is rejected there', async () => {
+  it('reveals none if it loses Redis, or is rejected there', async () => {
     const own = await startRedisServer({
       args: ['--requirepass', redisPassword],
       login: `:${redisPassword}@`,
@@ -209,7 +209,7 @@ describe('a bridge that gets secrets', () => {
     expect(canaries.foundInOwn(world.ownAnswers.join('\n'))).toEqual([])
   })
 
-  it('reveals none when an unexpected error is thrown', async () => {
+  it('reveals none if an unexpected error is thrown', async () => {
     let callsUntilDefect = Infinity
     const bridge = await startTestBridge({
       writable: ['tabs'],
@@ -265,7 +265,7 @@ describe('the commands', () => {
     SERVICE_TOKEN_SERVER_URL: 'http://127.0.0.1:1',
   })
 
-  it('print no secret of their settings, good or bad', async () => {
+  it('print no secret of their settings, valid or not', async () => {
     const cwd = makeFolder({ 'bad.ini': badSettings(), 'half.ini': `service.cache_hmac_secret\n${secret}\n` })
     using taken = Bun.listen({ hostname: '127.0.0.1', port: freePort(), socket: { data() {} } })
     const commands: [number, string[], Record<string, string>?][] = [

@@ -34,14 +34,14 @@ describe('the executable', () => {
     expect(stderr).toMatch(/Cannot reach "nowhere\.invalid": \w+: the host is unknown/)
   })
 
-  it('makes another secret each time', async () => {
+  it('generates a different secret each time', async () => {
     const made = await Promise.all([run(['init']), run(['init'])])
 
     const secrets = made.map(({ stdout }) => /cache_hmac_secret = ([0-9a-f]{64})/.exec(stdout)![1]!)
     expect(secrets[0]).not.toBe(secrets[1]!)
   })
 
-  it('tells whether the address can be had, and whose it is, at any version', async () => {
+  it('reports whether the address is free, and which program uses it, at any version', async () => {
     const version = '2.0'
     const settings = { token_server_url: 'http://127.0.0.1:1', http_api_version: version }
     using stranger = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
@@ -58,7 +58,7 @@ describe('the executable', () => {
     expect(foreign.stderr).toContain('the address is not one of this machine: change service.host')
   })
 
-  it('names the way to do without Redis where there is none, when it is checked and when it serves', async () => {
+  it('suggests running without Redis if there is none, in check and serve', async () => {
     const settings = { cache_backend: 'redis', cache_url: `redis://127.0.0.1:${freePort()}` }
 
     const checked = await checkTokenServer(upstream.tokenServerUrl, settings)
@@ -77,7 +77,7 @@ describe('the executable', () => {
     })
   })
 
-  it('shows a newcomer a bridge over a storage of its own', async () => {
+  it('shows a newcomer a bridge over an embedded storage', async () => {
     const sandbox = start(['sandbox', '--port', '0'])
     const [, docsUrl] = await sandbox.line(/^ {2}(http\S+\/docs)$/)
     const [, explorerUrl] = await sandbox.line(/^ {2}(http\S+)$/)
@@ -113,7 +113,7 @@ describe('serve', () => {
     [{ host: '192.0.2.1' }, 'the address is not one of this machine: change service.host'],
     [{ host: 'nowhere.invalid' }, 'unknown host: change service.host'],
     [{ port: '81' }, 'ports below 1024 need root'],
-  ])('tells what is wrong with %j', async (settings: Record<string, string>, problem) => {
+  ])('reports the problem with %j', async (settings: Record<string, string>, problem) => {
     const cwd = makeFolder()
     chmodSync(cwd, 0o755)
     writeFileSync(join(cwd, 'bridge.ini'), iniText({ token_server_url: 'http://127.0.0.1:1', ...settings }))
@@ -125,7 +125,7 @@ describe('serve', () => {
 })
 
 describe('sandbox', () => {
-  it('says when it uses another port, and logs requests with --log', async () => {
+  it('reports that it uses another port, and logs requests with --log', async () => {
     const usual = takeUsualPort()
     const sandbox = start(['sandbox', '--log'])
     const [, url] = await sandbox.line(/a bridge to it at (http\S+)\.$/)
@@ -141,7 +141,7 @@ describe('sandbox', () => {
     expect(sandbox.errors()).toContain('request method=GET route=records status=401')
   })
 
-  it.each(['--port', '--token-port'])('says that the port of %s is in use', async (option) => {
+  it.each(['--port', '--token-port'])('reports that the port of %s is in use', async (option) => {
     await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
     const { exitCode, stderr } = await run(['sandbox', option, String(taken.port)])
 

@@ -46,7 +46,7 @@ describe('the executable', () => {
     expect(readdirSync(cwd)).toEqual([])
   })
 
-  it('neither runs nor reads what happens to lie in its folder', async () => {
+  it('neither runs nor reads files that happen to be in its folder', async () => {
     const cwd = makeFolder(hostileFiles)
 
     const [serving, url] = await serveByEnvironment(cwd)

@@ -22,7 +22,7 @@ const wide = `{"data":{${Array.from({ length: 150_000 }, (_, index) => `"k${inde
 const escapes = `{"data":{"payload":"${String.raw`\"`.repeat(1_000_000)}`
 
 describe('a hostile body', () => {
-  it('that is too long is rejected midway, and delays no one before', async () => {
+  it('that is too long is rejected midway, and delays no other request', async () => {
     for (const target of targets()) {
       const request = openRaw(bridge.url)
       const headers = { Host: new URL(bridge.url).host, ...identity(), 'Transfer-Encoding': 'chunked' }

@@ -31,7 +31,7 @@ describe('SIGTERM', () => {
     ['SIGTERM', '1', 143],
     ['SIGINT', '1', 130],
     ['SIGTERM', '2', 143],
-  ] as const)('ends at once when %s follows, with workers = %s', async (second, workers, code) => {
+  ] as const)('stops at once when %s follows, with workers = %s', async (second, workers, code) => {
     await using held = await startHeldTokenServer()
     await using bridge = await startExecutable({ tokenServerUrl: held.url, settings: { workers } })
     const slow = askSlowly(bridge.url).catch(() => 'cut')
@@ -67,7 +67,7 @@ describe('shutdown_delay_seconds', () => {
 
 describe('reuse_port', () => {
   // takeover-load.test.ts tests what the kernel does with connections that wait when the old process ends.
-  it('lets another instance take over the address while the old one answers', async () => {
+  it('lets another instance take over the address while the old one still serves', async () => {
     const settings = { reuse_port: 'true' }
     await using old = await startExecutable({ settings })
     const statuses: number[] = []
@@ -93,7 +93,7 @@ describe('SIGHUP', () => {
   const put = (bridge: Executable) =>
     fetch(`${bridge.url}/v1/buckets/b/collections/tabs/records/a`, { method: 'PUT', body: '{}' })
 
-  it('reads the settings again: gates, pauses, the end of service, origins and the level of the log', async () => {
+  it('applies new settings: writes, pauses, the end of service, origins and the log level', async () => {
     await using bridge = await startExecutable()
     expect((await put(bridge)).status).toBe(405)
 
@@ -115,7 +115,7 @@ describe('SIGHUP', () => {
 })
 
 describe('the event listening', () => {
-  it('names the pages that are on', async () => {
+  it('names the enabled pages', async () => {
     await using usual = await startExecutable()
     const metrics = `127.0.0.1:${freePort()}`
     const settings = { explorer_enabled: 'true', docs_enabled: 'false', metrics_listen: metrics }
@@ -156,7 +156,7 @@ describe('the event listening', () => {
     for (const page of pages) expect((await fetch(String(page))).status).toBe(200)
   })
 
-  it.each(['1', '2'])('names a URL that can be asked, also for IPv6, with workers = %s', async (workers) => {
+  it.each(['1', '2'])('names a usable URL, also for IPv6, with workers = %s', async (workers) => {
     await using bridge = await startExecutable({ settings: { host: '::1', workers } })
 
     expect(bridge.url).toStartWith('http://[::1]:')
@@ -189,7 +189,7 @@ describe('NOTIFY_SOCKET', () => {
     },
   )
 
-  it('may be gone, or no socket at all', async () => {
+  it('may be missing, or not a socket', async () => {
     for (const address of ['@nobody-listens-there', '/nowhere/notify', 'nonsense', `/${'a'.repeat(200)}`]) {
       await using bridge = await startExecutable({ environment: { NOTIFY_SOCKET: address } })
 
@@ -200,7 +200,7 @@ describe('NOTIFY_SOCKET', () => {
 })
 
 describe('requests', () => {
-  it('have a name, which is the client’s own if that is harmless', async () => {
+  it('have an id, which is the client’s own if that is harmless', async () => {
     await using bridge = await startExecutable()
     const ask = async (name: string | null) => {
       const answer = await fetch(`${bridge.url}/v1/unknown`, {
@@ -251,7 +251,7 @@ describe('requests', () => {
     }
   })
 
-  it('for health, metrics and pages are logged at level debug only', async () => {
+  it('for health, metrics and pages are only logged at level debug', async () => {
     const paths = [
       '/__lbheartbeat__',
       '/v1/__heartbeat__',

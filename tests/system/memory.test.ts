@@ -20,7 +20,7 @@ afterAll(async () => {
 })
 
 describe('a list of 100 000 records', () => {
-  it('arrives in one answer while the process stays below 150 MB, also for a reader that is slow at first', async () => {
+  it('arrives in one response while the process stays below 150 MB, also for an initially slow reader', async () => {
     const user = sandbox.addUser('owner')
     sandbox.seed(user, 'big', seeded, { payloadBytes: 1100 })
     const bridge = await serve({ token_server_url: sandbox.tokenServerUrl })
@@ -46,7 +46,7 @@ describe('a list of 100 000 records', () => {
 })
 
 describe('a list of 400 records of 500 KB by their ids', () => {
-  it('takes less than 100 MB above idle, in an order of its own, and little more in a batch that refuses it', async () => {
+  it('takes less than 100 MB above idle, in its own order, and little more in a batch that rejects it', async () => {
     const user = sandbox.addUser('owner by index')
     const ids = Array.from({ length: 400 }, (_, index) => `id${index}`)
     const payload = 'x'.repeat(500_000)

@@ -5,7 +5,7 @@ import { startExecutable } from '../support/executable.ts'
 import { freePort } from '../support/free-port.ts'
 
 describe('service.metrics_listen', () => {
-  it.each(['1', '3'])('takes the metrics of %s workers from the public port to its own', async (workers) => {
+  it.each(['1', '3'])('moves the metrics of %s workers from the public port to its own', async (workers) => {
     const address = `127.0.0.1:${freePort()}`
     await using bridge = await startExecutable({ settings: { metrics_listen: address, workers } })
     for (let turn = 0; turn < 12; turn++) {
@@ -35,7 +35,7 @@ describe('service.metrics_listen', () => {
     expect(await open.json()).toMatchObject({ code: 404, errno: 111 })
   })
 
-  it.each(['1', '2'])("is reported when %s workers can't use it", async (workers) => {
+  it.each(['1', '2'])("is reported if %s workers can't use it", async (workers) => {
     await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
 
     const settings = { metrics_listen: `127.0.0.1:${taken.port}`, workers }
@@ -47,7 +47,7 @@ describe('service.metrics_listen', () => {
     )
   })
 
-  it('serves them below the version of the service too', async () => {
+  it('also serves them below the version of the service', async () => {
     const address = `127.0.0.1:${freePort()}`
     await using _ = await startExecutable({ settings: { metrics_listen: address, http_api_version: '2.0' } })
 
@@ -58,7 +58,7 @@ describe('service.metrics_listen', () => {
     expect([own!.status, other!.status]).toEqual([200, 404])
   })
 
-  it('goes to the process that takes over the port', async () => {
+  it('moves to the process that takes over the port', async () => {
     const settings = { metrics_listen: `127.0.0.1:${freePort()}`, reuse_port: 'true' }
     await using first = await startExecutable({ settings })
     await using second = await startExecutable({ settings })

@@ -28,7 +28,7 @@ describe('serve whose standard output', () => {
     ['was closed by its reader', 500],
     ['is a full disk', 500],
   ])(
-    '%s answers every request, and ends as usual',
+    '%s answers every request, and stops as usual',
     async (kind, requests) => {
       const port = freePort()
       const settings = {
@@ -94,7 +94,7 @@ function open(kind: string, folder: string): { stdout: number; close(): void } {
   }
 }
 
-describe('serve whose output is the journal of systemd', () => {
+describe('serve whose output is the systemd journal', () => {
   /** Its output on both streams, which are the same file, until it has exited. */
   async function outputOf(stream: (file: string) => string): Promise<string[]> {
     const cwd = makeFolder({
@@ -126,7 +126,7 @@ describe('serve whose output is the journal of systemd', () => {
     expect(lines.slice(1).filter((line) => !line.startsWith('<6>{"time":'))).toEqual([])
   })
 
-  it('writes none when the output has been redirected since', async () => {
+  it('writes none if the output has been redirected', async () => {
     const lines = await outputOf((file) => `${statSync(file).dev}:${statSync(file).ino + 1}`)
 
     expect(lines.filter((line) => line.startsWith('<'))).toEqual([])

@@ -72,7 +72,7 @@ describe('SIGTERM', () => {
     expect(bridge.errors()).toBe('')
   })
 
-  it('loses no request under load that it has begun to work on', async () => {
+  it('loses no started request under load', async () => {
     const bridge = await serve(settings())
     proxy.plan(() => ({ kind: 'delay', ms: 20 }))
     const known = proxy.requests.length
@@ -102,7 +102,7 @@ describe('SIGTERM', () => {
 })
 
 describe('SIGHUP', () => {
-  it('follows a bundle of certificates, keeps it when the new one is bad, and names what it can not follow', async () => {
+  it("applies a certificate bundle, keeps it if the new one is invalid, and names what it can't apply", async () => {
     using folder = temporaryFolder()
     const [first, second] = await Promise.all(['first', 'second'].map((name) => makeAuthority(folder, name)))
     await using ahead = serveTls(sandbox.tokenServerUrl, second!)

@@ -47,9 +47,9 @@ describe.skipIf(exitCode !== 0)('takeovers under load, where the kernel moves wa
   )
 })
 
-describe.skipIf(exitCode !== 0)('takeovers where the kernel does not move them', () => {
+describe.skipIf(exitCode !== 0)('takeovers where the kernel does not move waiting connections', () => {
   it(
-    'are warned of at every start, and lose no write that was acknowledged',
+    'cause a warning at every start, and lose no acknowledged write',
     async () => {
       const report = await runTrial({ workers: 1, takeovers: 1, requests: 500, clients: 4 }, false)
 

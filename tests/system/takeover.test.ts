@@ -101,7 +101,7 @@ describe('SIGUSR2', () => {
     },
   )
 
-  it('is a reload of the new process, when the old one is asked again', async () => {
+  it('is a reload of the new process, if sent to the old one again', async () => {
     // The old process keeps serving, however long the test takes to send another request; the new one does not.
     const service = await startService({ shutdown_delay_seconds: '300' })
     writeSettings(service.folder, {})
@@ -117,7 +117,7 @@ describe('SIGUSR2', () => {
     expect(service.events('starting a successor')).toHaveLength(1)
   })
 
-  it('keeps the old process when the settings are bad, and when the new one can not start', async () => {
+  it("keeps the old process if the settings are invalid, or the new one can't start", async () => {
     const service = await startService({ backoff: '5' })
 
     writeSettings(service.folder, { backoff: 'much' })
@@ -185,7 +185,7 @@ describe('SIGHUP while a successor starts', () => {
     writeFileSync(join(service.folder, 'go'), '')
   }
 
-  it('is followed by the old process when the new one fails', async () => {
+  it('is applied by the old process if the new one fails', async () => {
     const service = await startService()
     installExecutable(service.folder, startSlowly('exit 3'))
 
@@ -217,7 +217,7 @@ describe('SIGHUP under a service manager', () => {
     return { service, manager, [Symbol.dispose]: () => manager.close() }
   }
 
-  it('lets a new process take over when the executable is another one, and names it', async () => {
+  it('lets a new process take over if the executable was replaced, and names it', async () => {
     // The old process keeps serving, however long the test takes to check; the new one does not.
     using managed = await startManaged({ shutdown_delay_seconds: '300', backoff: '5' })
     const { service, manager } = managed
@@ -239,7 +239,7 @@ describe('SIGHUP under a service manager', () => {
     expect(manager.messages).not.toContain('STOPPING=1')
   })
 
-  it('does so for settings that a running process can not follow, and for no others', async () => {
+  it("does so for settings that a running process can't apply, and for no others", async () => {
     using managed = await startManaged({})
     const { service } = managed
 

@@ -82,7 +82,7 @@ describe('X-Request-Id', () => {
     expect(root).toEqual({ token: ['the-root'], storage: [] })
   })
 
-  it('is that of the request which asks the token server, for others who wait with it', async () => {
+  it('is that of the request that calls the token server, for others that wait for the same call', async () => {
     const { ask, bucket } = newcomer()
     tokens.plan(() => ({ kind: 'hang' }))
 
@@ -101,13 +101,13 @@ describe('X-Request-Id', () => {
   })
 })
 
-describe('the line of a request in the log', () => {
+describe('the log line of a request', () => {
   it.each<[string, Fault | null, number, number | undefined]>([
     ['what the storage answered', null, 200, 200],
     ['an error of the storage', { kind: 'status', status: 503, headers: { 'Retry-After': '1' } }, 503, 503],
     ['a redirection', { kind: 'status', status: 302, headers: { Location: '/' } }, 503, 302],
     ['no status where there was no answer', { kind: 'reset-before' }, 503, undefined],
-  ])('tells %s', async (_, fault, status, upstreamStatus) => {
+  ])('contains %s', async (_, fault, status, upstreamStatus) => {
     const { ask, bucket } = newcomer()
     const name = crypto.randomUUID()
     storage.plan(() => fault)
@@ -120,7 +120,7 @@ describe('the line of a request in the log', () => {
     expect(line.upstreamCalls).toBeGreaterThan(0)
   })
 
-  it('logs nothing about a storage that was not called', async () => {
+  it('contains nothing about a storage that was not called', async () => {
     const { ask } = newcomer()
     const name = crypto.randomUUID()
 

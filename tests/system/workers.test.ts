@@ -53,7 +53,7 @@ describe('several workers', () => {
     expect(await executable.stop()).toBe(0)
   })
 
-  it('are replaced when they die, as often as that is, stay counted, and the others continue', async () => {
+  it('are replaced whenever they die, keep their counts, and the others continue', async () => {
     await using executable = await startWorkers({ settings: { worker_timeout_seconds: '60' } })
     const counted = async () => (await metricsOf(executable.url))[answered]
     for (let count = 0; count < 5; count++) await lbheartbeat(executable.url)
@@ -93,7 +93,7 @@ describe('several workers', () => {
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
   })
 
-  it('are all kept when the supervisor itself hung, which the service manager notices', async () => {
+  it('are all kept if the supervisor itself hung, which the service manager notices', async () => {
     const address = `@sync-bridge-${crypto.randomUUID()}`
     const manager = listenForNotifications(address)
     await using executable = await startWorkers({
@@ -114,7 +114,7 @@ describe('several workers', () => {
     expect(executable.events('worker hangs')).toEqual([])
   })
 
-  it('that are silent are left out of the metrics', async () => {
+  it('that are unresponsive are left out of the metrics', async () => {
     await using executable = await startWorkers({ settings: { worker_timeout_seconds: '60' } })
     const [silent] = workersOf(executable)
 
@@ -152,7 +152,7 @@ describe('several workers', () => {
     await eventually('no worker is left', () => !workers.some(isAlive))
   })
 
-  it('all follow settings that are read again', async () => {
+  it('all apply reloaded settings', async () => {
     await using executable = await startWorkers()
     const path = `/proc/${executable.pid}/cwd/bridge.ini`
     await Bun.write(path, `${await Bun.file(path).text()}backoff = 77\nbatch_max_requests = 7\n`)
@@ -175,7 +175,7 @@ describe('several workers', () => {
     expect(waiting.map(({ settings }) => settings)).toEqual(['batch_max_requests'])
   })
 
-  it('are not started when the port is in use, which is logged once', async () => {
+  it('are not started if the port is in use, which is logged once', async () => {
     await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
 
     const failure = await startWorkers({ settings: { port: String(taken.port) } }).catch(String)

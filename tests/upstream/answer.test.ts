@@ -3,7 +3,7 @@ import { collectNotices, nextOffsetOf, parseJson, recordCountOf } from '../../sr
 import type { Notices } from '../../src/domain/record-storage.ts'
 
 describe('parseJson', () => {
-  it('leaves alone what is long and so deep that its value would take many times its memory', () => {
+  it('does not parse long texts so deep that their value would take many times their memory', () => {
     const deep = (depth: number) =>
       `{"a":"${'x'.repeat(65_536)}","b":${'['.repeat(depth)}${']'.repeat(depth)}}`
 

@@ -42,7 +42,7 @@ function encrypted(order: ('ciphertext' | 'IV' | 'hmac')[]): string {
 }
 
 describe('BsoRewriter', () => {
-  it('makes milliseconds of decimal seconds, and leaves all other bytes alone', () => {
+  it('converts decimal seconds to milliseconds, and leaves all other bytes unchanged', () => {
     const escaped = '{"id":"a","modified":1234567890.12,"payload":"\\u0041\\/","sortindex":-5}'
 
     const text = rewrite(Buffer.from(`${lines[0]}\n${escaped}\n${lines[1]}\n`), 1000)
@@ -54,7 +54,7 @@ describe('BsoRewriter', () => {
     )
   })
 
-  it('agrees with parse and print, wherever the pieces end', () => {
+  it('agrees with parsing and serializing, wherever the chunks end', () => {
     const expected = reference(lines)
 
     for (let size = 1; size <= document.length; size += 1) {
@@ -62,7 +62,7 @@ describe('BsoRewriter', () => {
     }
   })
 
-  it('agrees with parse and print on what Firefox encrypts, between lines of other forms', () => {
+  it('agrees with parsing and serializing on what Firefox encrypts, between lines of other forms', () => {
     const texts = [
       encrypted(['ciphertext', 'IV', 'hmac']),
       encrypted(['IV', 'hmac', 'ciphertext']),
@@ -77,7 +77,7 @@ describe('BsoRewriter', () => {
     }
   })
 
-  it('agrees with parse and print on lines of any length, among many', () => {
+  it('agrees with parsing and serializing on lines of any length, among many', () => {
     const texts = Array.from({ length: 400 }, (_, index) => {
       const length = index % 50 === 0 ? 70_000 + index : (index * 37) % 3000
       const payload = `${'x'.repeat(length)}${index % 7 === 0 ? '\\u00fc' : ''}`
@@ -94,7 +94,7 @@ describe('BsoRewriter', () => {
     })
   })
 
-  it('agrees with parse and print wherever in a word of memory a string and what is special in it begin', () => {
+  it('agrees with parsing and serializing for strings and special characters at any position in a word of memory', () => {
     const unit = fc.constantFrom(
       ' ',
       '!',
@@ -131,7 +131,7 @@ describe('BsoRewriter', () => {
     )
   })
 
-  it('agrees with parse and print on any records', () => {
+  it('agrees with parsing and serializing on any records', () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.constantFrom('"modified":', '"modified":1.00', '\\', '"', '","modified":2.00,"x":"', '\n', '}', '{'),
@@ -193,14 +193,14 @@ describe('BsoRewriter', () => {
       '{"id":"a","modified":01.00,"modified":1.00',
       ...'null [] "text" words'.split(' '),
     ].map((line) => ['no record', line] as const),
-  ])('makes no list of a line that is broken: %s', (_, line) => {
+  ])('rejects a broken line: %s', (_, line) => {
     const bytes = Buffer.from(`${lines[0]}\n${line}\n${lines[1]}\n`)
 
     for (const size of [1, 7, 30, 1000]) expect(() => rewrite(bytes, size)).toThrow(UpstreamError)
     expect(() => new BsoRewriter().pushWhole(bytes)).toThrow(UpstreamError)
   })
 
-  it('makes no list of what is no UTF-8', () => {
+  it('rejects invalid UTF-8', () => {
     const bytes = Buffer.from(`${lines[0]}\n${lines[9]}\n`)
     bytes[bytes.indexOf(0xc3)] = 0xff
 
@@ -212,7 +212,7 @@ describe('BsoRewriter', () => {
     ['of any payload', `${lines[0]!.replace('}"}', ',\\"\\u0041\\\\\\n}","sortindex":5}')}\n`],
     ['as the desktop encrypts', `${encrypted(['ciphertext', 'IV', 'hmac'])}\n`],
     ['as phones encrypt', `${encrypted(['IV', 'hmac', 'ciphertext']).replace(',"sortindex":-20', '')}\n`],
-  ])('makes JSON of every line with some byte changed, or no list at all: %s', (_, text) => {
+  ])('returns valid JSON or rejects the list if any byte of a line is changed: %s', (_, text) => {
     const line = Buffer.from(text)
     let listed = 0
     for (let at = 0; at < line.length - 1; at += 1) {
@@ -247,11 +247,11 @@ describe('BsoRewriter', () => {
       '{"id":"a","modified":1.00,"payload":"","modified":2.00}\n',
       '{"id":"a","last_modified":2000,"payload":""}',
     ],
-  ])('makes %s', (_, given, made) => {
+  ])('returns %s', (_, given, made) => {
     for (const size of [7, 1000]) expect(rewrite(Buffer.from(given), size)).toBe(made)
   })
 
-  it('never takes a broken off list for a whole one', () => {
+  it('never treats a truncated list as complete', () => {
     const ends = new Set<number>()
     for (let at = 0; at <= document.length; at += 1) {
       if (document[at] === 10 || document[at - 1] === 10 || at === 0) ends.add(at)
@@ -274,7 +274,7 @@ describe('BsoRewriter', () => {
     expect(push).toThrow('a line is longer than 16 MiB')
   })
 
-  it('does not write into what it has handed out', () => {
+  it('does not write into chunks that it has returned', () => {
     const rewriter = new BsoRewriter()
     const pieces: Uint8Array[] = []
     const copies: string[] = []

@@ -18,11 +18,11 @@ describe('toExposedText', () => {
     '{"id":"a","modified":1.25,"payload":"","sortindex":null}',
     '{"id":"a","modified":1.25,"payload":"","ttl":60}',
     '{"id":"a","payload":"","x":{"modified":1.25},"modifi\\u0065d":2.25}',
-  ])('leaves %s to be printed anew', (text) => {
+  ])('leaves %s to be serialized again', (text) => {
     expect(expose(text)).toBeNull()
   })
 
-  it('agrees with parse and print on any record', () => {
+  it('agrees with parsing and serializing on any record', () => {
     const text = fc.oneof(
       fc.string({ unit: 'binary' }).map((it) => it.toWellFormed()),
       fc.constantFrom('"modified":1.00', '\\', '"', '{}', ','),
@@ -83,7 +83,7 @@ describe('readBso', () => {
     { id: 'a', modified: 1, payload: {} },
     { id: 'a', modified: 1, payload: '', sortindex: 1.5 },
     { id: 'a', modified: 1, payload: '', sortindex: '1' },
-  ])('finds no record in %j', (value) => {
+  ])('rejects %j', (value) => {
     expect(readBso(value)).toBeNull()
   })
 
@@ -101,7 +101,7 @@ describe('readBso', () => {
 })
 
 describe('writeBsos', () => {
-  it('leaves out the fields that keep what is stored', () => {
+  it('omits the fields that keep their stored value', () => {
     const text = writeBsos([
       { id: 'a', payload: 'x', sortindex: 0, ttlSeconds: 60 },
       { id: 'b', sortindex: 3 },
@@ -113,7 +113,7 @@ describe('writeBsos', () => {
 })
 
 describe('readUploadResult', () => {
-  it('says which records were rejected, and why', () => {
+  it('reports which records were rejected, and why', () => {
     const failed = { b: 'invalid bso', c: ['retry bytes'] }
 
     const result = readUploadResult({ modified: 12.34, success: ['a'], failed }, ['a', 'b', 'c', 'd'])
@@ -142,7 +142,7 @@ describe('readUploadResult', () => {
   })
 
   it.each([undefined, null, 0, [[]], {}, { success: 'a' }, { success: [], failed: 'x' }])(
-    'finds none in %j',
+    'rejects %j',
     (value) => {
       expect(readUploadResult(value, ['a'])).toBeNull()
     },

@@ -38,7 +38,7 @@ const three = ['a', 'b', 'c']
 
 describe('a circuit', () => {
   it.each(['unreachable', 'connection-lost', 'timeout'] as const)(
-    'opens when three users fail without a success between: %s',
+    'opens when three users fail without a success in between: %s',
     (failure) => {
       const { fails, isRefused, events, breakers, requestOf } = start()
 
@@ -67,7 +67,7 @@ describe('a circuit', () => {
     expect(isRefused('f')).toBe(false)
   })
 
-  it('does not count a timeout that came from too little time', () => {
+  it('does not count a timeout caused by a short deadline', () => {
     const { breakers, begin, isRefused, pass } = start()
     const calls = [...three, 'd'].map((user) => begin(user))
     pass(899)
@@ -77,7 +77,7 @@ describe('a circuit', () => {
     expect(isRefused('e')).toBe(false)
   })
 
-  it('does not count calls that began before others succeeded, though they end together', () => {
+  it('does not count calls that began before others succeeded, even if they end together', () => {
     const { breakers, begin, isRefused, pass, answers } = start()
     const hanging = [...three, 'd', 'e'].map((user) => begin(user))
     pass(19_000)
@@ -89,7 +89,7 @@ describe('a circuit', () => {
     expect(isRefused('another')).toBe(false)
   })
 
-  it('counts a connection that dies once, however many users were on it', () => {
+  it('counts a lost connection once, however many users were on it', () => {
     const { breakers, begin, isRefused, pass } = start()
     const calls = [...three, 'd', 'e'].map((user) => begin(user))
     pass(10)
@@ -99,7 +99,7 @@ describe('a circuit', () => {
     expect(isRefused('a')).toBe(false)
   })
 
-  it('lets a user try at once who has not failed, one call at a time, and closes when that succeeds', () => {
+  it('lets a user whose last call did not fail try at once, one call at a time, and closes on success', () => {
     const { breakers, fails, begin, isRefused, events } = start()
     three.forEach((user) => fails(user))
 
@@ -112,7 +112,7 @@ describe('a circuit', () => {
     expect(events.map(({ change }) => change)).toEqual(['opened', 'closed'])
   })
 
-  it('lets nobody try at once whose call failed, though that did not count', () => {
+  it('lets no user try at once whose last call failed, even if that was not counted', () => {
     const { breakers, begin, fails, isRefused, pass } = start()
     const together = ['x', 'y', 'z'].map((user) => begin(user))
     pass(1)
@@ -123,7 +123,7 @@ describe('a circuit', () => {
     expect(isRefused('new')).toBe(false)
   })
 
-  it('lets a healthy user try while the trial of a user who has failed hangs, and is not kept open by that trial', () => {
+  it('lets a healthy user try while the trial of a failed user hangs, which does not keep it open', () => {
     const { breakers, fails, begin, isRefused, pass } = start()
     three.forEach((user) => fails(user))
     pass(1000)
@@ -155,7 +155,7 @@ describe('a circuit', () => {
     expect(isRefused('a')).toBe(true)
   })
 
-  it('stays open twice as long each time that a trial fails, at most 4 s', () => {
+  it('stays open twice as long after each failed trial, up to 4 s', () => {
     const { fails, isRefused, pass } = start()
     three.forEach((user) => fails(user))
 
@@ -173,7 +173,7 @@ describe('a circuit', () => {
     expect(openMs).toEqual([1000, 2000, 4000, 4000])
   })
 
-  it('lets another call try when a trial has got no answer for 4 s', () => {
+  it('lets another call try if a trial has got no response for 4 s', () => {
     const { fails, begin, isRefused, pass } = start()
     three.forEach((user) => fails(user))
     begin('healthy')
@@ -184,7 +184,7 @@ describe('a circuit', () => {
     expect(isRefused('a')).toBe(false)
   })
 
-  it('stops neither what completes a commit nor a health check, and is not closed by the latter', () => {
+  it("stops neither calls that complete a commit nor health checks, and the latter don't close it", () => {
     const { breakers, fails, begin, isRefused } = start()
     three.forEach((user) => fails(user))
 
@@ -196,7 +196,7 @@ describe('a circuit', () => {
     expect(isRefused('a')).toBe(false)
   })
 
-  it('is one for each host and kind, and is counted by its state', () => {
+  it('is separate for each host and kind, and is counted by its state', () => {
     const { breakers, fails, isRefused, pass } = start()
     const other = { url: { href: 'https://other/1.5/1', origin: 'https://other', host: 'other' } }
     three.forEach((user) => fails(user))

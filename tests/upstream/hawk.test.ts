@@ -24,7 +24,7 @@ function sign({
 }
 
 describe('hawkHeader', () => {
-  it("signs the storage's own examples alike", () => {
+  it("signs like the storage's own examples", () => {
     const get = sign({ address: collection })
     const post = sign({
       address: `${collection}?batch=MTUzNjE5ODk3NjkyMQ==&commit=true`,

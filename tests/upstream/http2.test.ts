@@ -123,7 +123,7 @@ describe.each([
   ['nginx', startNginx],
   ['HAProxy', startHaproxy],
 ] as [string, Starter][])('HTTP/2 to %s', (_, starter) => {
-  it('carries 300 requests at a time on few connections, of which each takes 100', async () => {
+  it('sends 300 requests at a time on few connections, each of which accepts 100', async () => {
     const { wire, outcomeOf } = await start(starter)
 
     const outcomes = await Promise.all(times(300, (turn) => outcomeOf(turn % 2 === 0 ? {} : write)))
@@ -133,7 +133,7 @@ describe.each([
     expect(wire.connections).toBeLessThanOrEqual(6)
   })
 
-  it('carries a body of 2 MB as it is, and none', async () => {
+  it('sends a body of 2 MB unchanged, and none', async () => {
     const { outcomeOf } = await start(starter)
     const body = '"Größe 😀"'.repeat(140_000)
 
@@ -144,7 +144,7 @@ describe.each([
     expect(storage.requests[0]!.body === body).toBe(true)
   })
 
-  it('carries deletions while this process is busy', async () => {
+  it('sends deletions while this process is busy', async () => {
     const { outcomeOf } = await start(starter)
     const outcomes: string[] = []
 
@@ -171,7 +171,7 @@ describe.each([
     expect(protocols()).toEqual({ 'HTTP/1': 1, 'HTTP/2': 1 })
   })
 
-  it('trusts the authorities of certificate_ca_bundle alone', async () => {
+  it('trusts only the authorities of certificate_ca_bundle', async () => {
     const { outcomeOf, send, upstream } = await start(starter, {}, others.caPem)
 
     const failures = [await failureOf(send(write)), await failureOf(send({ isStreamed: true }))]
@@ -195,7 +195,7 @@ describe.each([
 })
 
 describe('HTTP/1.1', () => {
-  it('is used where HTTP/2 is not offered, and a read asks again after ten minutes', async () => {
+  it('is used if HTTP/2 is not offered, and a read tries HTTP/2 again after ten minutes', async () => {
     const { front, wire, outcomeOf, clock } = await start(startNginx, { http2: false })
 
     const outcomes = [await outcomeOf(), await outcomeOf(write), await outcomeOf({ method: 'DELETE' })]
@@ -243,7 +243,7 @@ describe('the first calls to an origin', () => {
 })
 
 describe('HTTP/2', () => {
-  it('is used again ten seconds after a handshake broke, where it was used before', async () => {
+  it('is used again ten seconds after a broken handshake, if it was used before', async () => {
     const { wire, outcomeOf, clock } = await start()
     storage.plan(({ index }) => {
       if (index !== 1) return null
@@ -310,7 +310,7 @@ describe('connections that end with GOAWAY', () => {
   })
 })
 
-describe('a connection that dies', () => {
+describe('a lost connection', () => {
   it('fails none of 100 reads on it, each of which is sent again', async () => {
     const { wire, outcomeOf } = await start()
     const hanging = await hangOn(wire, 100, (user) => outcomeOf({ user: `user ${user}` }))
@@ -347,7 +347,7 @@ describe('a connection that dies', () => {
     ),
   )
   it.each(matrix)(
-    'over %s has a %s repeated only where that is harmless, when it dies %s it',
+    'over %s has a %s repeated only if that is harmless, when it is lost %s it',
     async (...row) => {
       const [protocol, method, moment] = row
       const { wire, outcomeOf } = await start(startNginx, { http2: protocol === 'HTTP/2' })
@@ -370,7 +370,7 @@ describe('a connection that dies', () => {
   )
 
   it.each(['HTTP/2', 'HTTP/1.1'])(
-    'over %s has no write repeated when it turns to nonsense',
+    'over %s has no write repeated when it turns to garbage',
     async (protocol) => {
       const { wire, outcomeOf } = await start(startNginx, { http2: protocol === 'HTTP/2' })
       await outcomeOf()
@@ -403,7 +403,7 @@ describe('a connection that dies', () => {
 
 describe('connections of HTTP/1.1', () => {
   it.each(['lists beside HTTP/2', 'where nothing else is offered'])(
-    'that have gone silent while they were idle cost one call each its time, and no more: %s',
+    'that have gone silent while idle delay one call each by its timeout, and no more: %s',
     async (what) => {
       const { wire, outcomeOf } = await start(startNginx, { http2: what === 'lists beside HTTP/2' })
       const list = { isStreamed: true }
@@ -447,9 +447,9 @@ async function startHttp2Only() {
   }
 }
 
-describe('a server that speaks HTTP/2 only', () => {
+describe('a server that only offers HTTP/2', () => {
   it.each(['before anything else', 'after another call'])(
-    'gets lists over HTTP/2 as well, after one handshake that it ends: %s',
+    'gets lists over HTTP/2 as well, after one rejected handshake: %s',
     async (moment) => {
       const { read, list, endedHandshakes } = await startHttp2Only()
 
@@ -462,7 +462,7 @@ describe('a server that speaks HTTP/2 only', () => {
   )
 })
 
-describe('a stream that is reset', () => {
+describe('a reset stream', () => {
   it('with INTERNAL_ERROR costs no read, and sends no write twice', async () => {
     const { outcomeOf } = await start()
     const path = '/?length=200000'
@@ -509,7 +509,7 @@ describe('a stream that is reset', () => {
   })
 
   it.each([[true], [false]])(
-    'is a 412 for the deletion of a version that another device has replaced, and unknown for that of any; reset %p',
+    'is a 412 if the deleted version was replaced by another device, and unknown without a version; reset %p',
     async (isReset) => {
       const { bridge, node, put } = await startBridge(startHaproxy)
       const { sandbox, user } = bridge

@@ -10,7 +10,7 @@ describe('storageAddress', () => {
     'http://127.0.0.1/1.5/7',
     'http://[::1]/1.5/7',
     'http://[::1]:5000/1.5/7',
-  ])('takes %s apart as a URL would', (endpoint) => {
+  ])('splits %s like a URL', (endpoint) => {
     const { origin, host, hostname, port, protocol, pathname } = new URL(endpoint)
 
     expect(storageAddress(endpoint, [])).toEqual({
@@ -23,7 +23,7 @@ describe('storageAddress', () => {
     })
   })
 
-  it('encodes the values of a query, and leaves the commas between the items of a list', () => {
+  it('encodes the values of a query, but not the commas between the items of a list', () => {
     const url = storageAddress(
       base,
       ['storage', 'tabs'],
@@ -42,11 +42,11 @@ describe('storageAddress', () => {
     expect(() => storageAddress(base, ['storage', segment, 'storage'])).toThrow(RangeError)
   })
 
-  it('rejects text that is no Unicode', () => {
+  it('rejects invalid Unicode', () => {
     expect(() => storageAddress(base, ['storage', 'tabs', '\ud800'])).toThrow()
   })
 
-  it('keeps whatever is in an id within one segment', () => {
+  it('keeps any id within one segment', () => {
     const letters = '%/\\?#@: &=+;,\'"\t\n\0aZ0-_~{}ä\u202e|^`<'
     const parts = ['.', '..', '%2e', '%2E', 'storage', '\u{1f600}', ...letters]
     const prefix = '/1.5/7/storage/tabs/'
@@ -90,13 +90,13 @@ function* combinations(parts: string[]): Generator<string[]> {
 }
 
 describe('listQuery', () => {
-  it('rejects an empty list of ids, which the storage would take for all', () => {
+  it('rejects an empty list of ids, which the storage would treat as all', () => {
     expect(() => listQuery({ sort: 'newest', ids: [] })).toThrow(RangeError)
   })
 })
 
 describe('chunkIds', () => {
-  it('makes smaller ones of long ids, so that a request line stays below 4 KB', () => {
+  it('creates smaller chunks for long ids, so that a request line stays below 4 KB', () => {
     const ids = Array.from({ length: 100 }, (_, index) => `{${index}}`.padEnd(64, ' '))
 
     const chunks = chunkIds(ids)
@@ -105,7 +105,7 @@ describe('chunkIds', () => {
     expect(Math.max(...chunks.map((chunk) => encodeURIComponent(chunk.join('')).length))).toBeLessThan(3600)
   })
 
-  it('makes none of none', () => {
+  it('creates no chunks for no ids', () => {
     expect(chunkIds([])).toEqual([])
   })
 })

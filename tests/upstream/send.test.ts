@@ -30,7 +30,7 @@ async function read(answering: Promise<UpstreamAnswer>): Promise<number> {
 }
 
 describe('createSend', () => {
-  it('sends method, target, headers and body as given, and asks for no encoding', async () => {
+  it('sends method, target, headers and body as given, and requests no encoding', async () => {
     const { proxy, send, exchanges } = await start()
 
     const answer = await send({
@@ -66,7 +66,7 @@ describe('createSend', () => {
     { kind: 'status', status: 501 },
     { kind: 'status', status: 429 },
     { kind: 'status', status: 401 },
-  ] satisfies Fault[])('does not ask again after %o', async (fault) => {
+  ] satisfies Fault[])('does not retry after %o', async (fault) => {
     const { proxy, send } = await start()
     proxy.plan(() => fault)
 
@@ -75,7 +75,7 @@ describe('createSend', () => {
     expect(proxy.requests).toHaveLength(1)
   })
 
-  it('does not ask again when no time is left', async () => {
+  it('does not retry if no time is left', async () => {
     const { proxy, send } = await start(undefined, { random: () => 100 })
     proxy.plan(() => ({ kind: 'status', status: 502 }))
 
@@ -84,7 +84,7 @@ describe('createSend', () => {
     expect(proxy.requests).toHaveLength(1)
   })
 
-  it('is a timeout, and not repeated, when no headers come', async () => {
+  it('times out, without a retry, if no headers arrive', async () => {
     const { proxy, send, exchanges } = await start()
     proxy.plan(() => ({ kind: 'hang' }))
 
@@ -101,7 +101,7 @@ describe('createSend', () => {
     expect(exchanges).toMatchObject([{ status: null, failure: 'timeout' }])
   })
 
-  it('lets a body last longer than the time for the headers', async () => {
+  it('lets a body last longer than the timeout of the headers', async () => {
     const { proxy, send } = await start(() => new Response('x'.repeat(400_000)))
     proxy.plan(() => ({ kind: 'hang-mid-body', afterBytes: 1000 }))
 
@@ -115,7 +115,7 @@ describe('createSend', () => {
     expect(first!.length + (await rest)!.length).toBe(400_000)
   })
 
-  it('gives a body that is read whole no more time than its headers had, however it comes', async () => {
+  it('gives a buffered body no more time than its headers had, however it arrives', async () => {
     const dripping = () =>
       new ReadableStream({
         async pull(controller) {
@@ -151,7 +151,7 @@ describe('createSend', () => {
     expect(length).toBe(4_000_000)
   })
 
-  it('is certainly unreachable when nothing listens, or the host is unknown', async () => {
+  it('fails as unreachable, certainly not applied, if nothing listens or the host is unknown', async () => {
     const { send, exchanges } = makeSend(`http://127.0.0.1:${freePort()}`)
 
     const write = await failureOf(send({ method: 'POST', body: '{}' }))
@@ -163,7 +163,7 @@ describe('createSend', () => {
     expect(exchanges.map(({ method }) => method)).toEqual(['POST', 'GET', 'GET'])
   })
 
-  it.each([301, 302, 303, 307, 308])('follows no %d', async (status) => {
+  it.each([301, 302, 303, 307, 308])('does not follow %d', async (status) => {
     const elsewhere = await start()
     const headers = { Location: elsewhere.proxy.url }
     const { send, exchanges } = await start(() => new Response(null, { status, headers }))
@@ -217,7 +217,7 @@ describe('createSend', () => {
     }
   })
 
-  it.each([206, 404, 500])('ends what comes without an end with %d in place of a stream', async (status) => {
+  it.each([206, 404, 500])('cancels an endless body with %d instead of streaming it', async (status) => {
     const ended = Promise.withResolvers<void>()
     const endless = () =>
       new ReadableStream({
@@ -232,7 +232,7 @@ describe('createSend', () => {
     await ended.promise
   })
 
-  it('frees its permit, however a call ends', async () => {
+  it('releases its permit, however a call ends', async () => {
     const permits = permitsFor(1)
     const { proxy, send, text } = await start(() => new Response('x'.repeat(400_000)), {
       permits,
@@ -286,7 +286,7 @@ describe('the limits of calls in flight', () => {
     expect((await all).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
   })
 
-  it('never hold up what completes a commit', async () => {
+  it('never delay calls that complete a commit', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(1) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
     const hanging = send({ path: '/hang' })

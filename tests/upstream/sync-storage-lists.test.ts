@@ -14,7 +14,7 @@ async function listPage(storage: BulkStorage, options: Partial<ListOptions> = {}
 }
 
 describe('list', () => {
-  it('holds a permit of its user until the last byte, and lets others wait for it, as long as their request has time', async () => {
+  it('holds a permit of its user until the last byte, and lets others wait for it until their deadline', async () => {
     const { open, has, lists, proxy } = await openRig()
     has(numbered(10, 'x'.repeat(60)).map((record) => ({ ...record, payload: 'x'.repeat(50_000) })))
     const storage = await open({ deadlineAtMs: 1_700_000_000_000 + 50_000 })
@@ -36,7 +36,7 @@ describe('list', () => {
     expect(documents[1]!.hasWaiters!()).toBe(false)
   })
 
-  it('is the collection in the exposed form, in one request', async () => {
+  it('returns the collection in the exposed form, in one request', async () => {
     const { storage, has, proxy, user } = await openRig()
     const first = has([{ id: 'a', payload: '{"ciphertext":"x"}', sortindex: 7 }])
     const second = has([{ id: '{b}', payload: 'ü' }])
@@ -62,7 +62,7 @@ describe('list', () => {
     })
   })
 
-  it('understands a storage that lists JSON arrays only', async () => {
+  it('supports a storage that only lists JSON arrays', async () => {
     const { storage, has, proxy } = await openRig()
     const at = has(numbered(3))
     proxy.plan(() => ({ kind: 'rewrite', body: (real) => `[${real.trim().split('\n').join(',')}]` }))
@@ -73,7 +73,7 @@ describe('list', () => {
     expect(await recordsOf(page)).toContainEqual({ id: 'id1', last_modified: at, payload: 'payload 1' })
   })
 
-  it('leaves out the first records of a position that counts them', async () => {
+  it('omits the first records of a position that counts them', async () => {
     const { storage, has } = await openRig()
     has(numbered(9))
     const all = await idsOf(await listPage(storage))
@@ -93,7 +93,7 @@ describe('list', () => {
 
 describe('the next page of a list', () => {
   it.each(['newest', 'oldest', 'index'] as const)(
-    'is refused when the collection has been emptied since, or is another one, %s first',
+    'is rejected if the collection was emptied or replaced since, %s first',
     async (sort) => {
       const { open, has, sandbox, user, later } = await openRig()
       has(numbered(150))
@@ -112,7 +112,7 @@ describe('the next page of a list', () => {
   )
 })
 
-describe('list of more ids than a request can name', () => {
+describe('a list of more ids than a request can name', () => {
   it.each(['newest', 'oldest', 'index'] as const)('is one list, %s first, page by page', async (sort) => {
     const { storage, sandbox, user } = await openRig()
     sandbox.seed(user, 'history', 260)
@@ -131,7 +131,7 @@ describe('list of more ids than a request can name', () => {
     expect([...(await recordsOf(first)), ...(await recordsOf(second))]).toEqual(whole)
   })
 
-  it('orders records of one moment by their ids', async () => {
+  it('orders records with equal timestamps by id', async () => {
     const { storage, has } = await openRig()
     has(numbered(150))
     const ids = numbered(150).map(({ id }) => id)
@@ -139,7 +139,7 @@ describe('list of more ids than a request can name', () => {
     expect(await idsOf(await listPage(storage, { ids }))).toEqual(ids.toSorted())
   })
 
-  it('selects by time, and judges preconditions', async () => {
+  it('selects by time, and evaluates preconditions', async () => {
     const { storage, has } = await openRig()
     const early = has(numbered(60))
     const late = has(numbered(60, 'late'))
@@ -156,7 +156,7 @@ describe('list of more ids than a request can name', () => {
     expect(await list(since('differs', late))).toEqual({ outcome: 'not-modified', timestamp: late })
   })
 
-  it('begins again when the collection changes meanwhile, three times', async () => {
+  it('starts again if the collection changes meanwhile, three times', async () => {
     const { storage, has, proxy, sandbox, user } = await openRig()
     has(numbered(150))
     const ids = numbered(150).map(({ id }) => id)
@@ -182,8 +182,8 @@ describe('list of more ids than a request can name', () => {
   })
 })
 
-describe('a part of more than 64 MiB', () => {
-  it('streams in a list by ids, and is no outage in a snapshot', async () => {
+describe('a response larger than 64 MiB', () => {
+  it('streams in a list by ids, and does not count as an outage in a snapshot', async () => {
     const { storage, has } = await openRig()
     const ids = numbered(120).map(({ id }) => id)
     const payload = 'x'.repeat(1024 * 1024)
@@ -209,7 +209,7 @@ describe('a read that fails', () => {
       (time): [number, string, string] => [200, '', time],
     ),
     [200, 'not JSON', '1.00'],
-  ])('takes %d "%s" for nonsense', async (...row) => {
+  ])('rejects %d "%s" as invalid', async (...row) => {
     const [status, body, lastModified] = row
     const headers: Record<string, string> = lastModified ? { 'X-Last-Modified': lastModified } : {}
     const { storage, proxy } = await openRig()
@@ -221,7 +221,7 @@ describe('a read that fails', () => {
   it.each([
     ['one JSON array', '[', ',{}', 6_000_000],
     ['one endless line', '{', ' '.repeat(1000), 1_000_000],
-  ])('holds the memory that it takes to read a list that is %s', async (_, opening, more, atLeast) => {
+  ])('holds the memory needed to read a list that is %s', async (_, opening, more, atLeast) => {
     const { open, proxy } = await openRig()
     let held = 0
     const storage = await open({ holder: { memory: { grow: (bytes) => void (held += bytes) } } })
@@ -234,7 +234,7 @@ describe('a read that fails', () => {
     expect(held).toBeGreaterThanOrEqual(0.8 * atLeast)
   })
 
-  it('does not wait for its turn after its client disconnected', async () => {
+  it('does not wait for a permit after its client disconnected', async () => {
     const client = new AbortController()
     const { open, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'hang' }))
@@ -264,7 +264,7 @@ describe('a read that fails', () => {
     ['a list', async (storage) => await recordsOf(await listPage(storage))],
     ['a count', (storage) => storage.count('tabs', { newer: timestamp(10) })],
     ['a snapshot', (storage) => storage.snapshot('tabs', ['id1', 'id2'])],
-  ])('does not follow offsets that go round in circles: %s', async (_, read) => {
+  ])('does not follow offsets that repeat: %s', async (_, read) => {
     const { storage, proxy } = await openRig()
     proxy.plan(({ index, query }) => ({
       kind: 'status',
@@ -285,7 +285,7 @@ describe('a read that fails', () => {
       ['neither length, chunks nor count', '', 'bad-response'],
       ['a count that does not fit', 'X-Weave-Records: 2\r\n', 'connection-lost'],
       ['a count that fits', 'X-Weave-Records: 1\r\n', null],
-    ])('takes nothing for whole whose end nobody can see: %s', async (__, headers, expected) => {
+    ])('does not treat a list as complete if its end is undetectable: %s', async (__, headers, expected) => {
       // A regular end and a reset look alike to the runtime's client.
       const url = await startRaw(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
       const { open, tokenServer, identity } = await openRig()
@@ -311,7 +311,7 @@ describe('a read that fails', () => {
       { 'X-Last-Modified': '10.00' },
       (storage) => storage.count('tabs', { newer: timestamp(1) }),
     ],
-  ])('gives its permit back, however long what it throws away is: %s', async (...row) => {
+  ])('releases its permit, however long the discarded response is: %s', async (...row) => {
     const [, failing, headers, read] = row
     const { open, has, proxy, sandbox, callsInFlight } = await openRig()
     has(numbered(150))
@@ -330,7 +330,7 @@ describe('a read that fails', () => {
     expect(callsInFlight()).toBe(0)
   })
 
-  it('takes no bytes for ids that are no UTF-8', async () => {
+  it('does not accept invalid UTF-8 as ids', async () => {
     const { storage, proxy } = await openRig()
     const headers = { 'X-Last-Modified': '10.00' }
     // What the storage sends, one byte per character.
@@ -345,7 +345,7 @@ describe('a read that fails', () => {
 })
 
 describe('rejected credentials', () => {
-  it('reject a snapshot of where the user has moved, on which a write would be judged', async () => {
+  it("reject a snapshot from the user's new node, on which a write would be decided", async () => {
     const { storage, has, sandbox, user } = await openRig()
     has(numbered(3))
     sandbox.reassign(user)

@@ -5,7 +5,7 @@ import { failureOf, numbered, openRig, cleanUp, since } from './rig.ts'
 afterEach(cleanUp)
 
 describe('get', () => {
-  it('finds an expired record missing, whatever the precondition', async () => {
+  it('treats an expired record as missing, whatever the precondition', async () => {
     const { storage, sandbox, user, clock } = await openRig()
     const at = sandbox.write(user, 'tabs', [{ id: 'a', payload: 'x', ttl: 60 }])
     clock.nowMs += 100_000
@@ -14,7 +14,7 @@ describe('get', () => {
     expect(await storage.get('tabs', 'a', since('unmodified-since', at - 10))).toEqual({ outcome: 'missing' })
   })
 
-  it('finds a record of another spelling missing', async () => {
+  it('treats a record of another spelling as missing', async () => {
     const { storage, has } = await openRig({ mode: 'mysql' })
     has([{ id: 'AbC', payload: 'x' }])
 
@@ -24,7 +24,7 @@ describe('get', () => {
 })
 
 describe('collectionTimestamps, count and limits', () => {
-  it('count over pages and many ids as one whole, again when the collection changes', async () => {
+  it('count over pages and many ids as one whole, again if the collection changes', async () => {
     const { storage, has, sandbox, proxy } = await openRig()
     has(numbered(30))
     sandbox.switches.listCap = 10
@@ -39,7 +39,7 @@ describe('collectionTimestamps, count and limits', () => {
     expect(await storage.count('tabs', { ids })).toEqual({ count: 31, timestamp: changed })
   })
 
-  it('leave out names that can not be asked for', async () => {
+  it("omit names that can't be requested", async () => {
     const { storage, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'rewrite', body: '{"tabs":1.5,"Upper":2.00,"a/b":3,"..":4}' }))
 
@@ -58,7 +58,7 @@ describe('collectionTimestamps, count and limits', () => {
     expect(await failureOf(storage.count('tabs', {}))).toMatchObject({ failure: 'bad-response' })
   })
 
-  it('remember what a node accepts for ten minutes', async () => {
+  it('cache the limits of a node for ten minutes', async () => {
     const { storage, proxy, clock } = await openRig({ limits: { max_post_records: 7 } })
 
     const limits = await storage.limits()
@@ -104,7 +104,7 @@ describe('snapshot', () => {
     expect(proxy.requests.map(({ query }) => query.get('limit'))).toEqual(['1', '1', null])
   })
 
-  it('takes in all that the storage makes pages of', async () => {
+  it('reads all pages of the storage', async () => {
     const { storage, has, sandbox } = await openRig()
     has(numbered(150))
     sandbox.switches.listCap = 40
@@ -117,14 +117,14 @@ describe('snapshot', () => {
     expect(records.size).toBe(150)
   })
 
-  it('leaves out records of another spelling', async () => {
+  it('omits records of another spelling', async () => {
     const { storage, has } = await openRig({ mode: 'mysql' })
     has([{ id: 'AbC', payload: 'x' }])
 
     expect((await storage.snapshot('tabs', ['abc'])).records.size).toBe(0)
   })
 
-  it('begins again when the collection changes meanwhile', async () => {
+  it('starts again if the collection changes meanwhile', async () => {
     const { storage, has, proxy, sandbox, user } = await openRig()
     has(numbered(101))
     let changes = 0

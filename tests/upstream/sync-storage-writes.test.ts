@@ -62,7 +62,7 @@ describe('write', () => {
     expect(proxy.requests[0]!.headers.get('content-type')).toBe('application/json')
   })
 
-  it('waits for the next step of the clock if this one is used up', async () => {
+  it('waits for the next step of the clock if this one is used', async () => {
     const { storage, open, before, pauses, proxy } = await start()
 
     const first = timestampOf(await storage.write('tabs', [{ id: 'a' }], before))
@@ -88,7 +88,7 @@ describe('write', () => {
     expect(proxy.requests).toHaveLength(2)
   })
 
-  it('waits with all collections where one was written, so that the commits of a batch leave together', async () => {
+  it('waits for all collections if one was written, so that the commits of a batch are sent together', async () => {
     const { storage, before, pauses } = await start()
 
     await storage.remove('forms', ['none'], zeroTimestamp)
@@ -100,7 +100,7 @@ describe('write', () => {
   it.each([
     { status: 503, headers: { 'Retry-After': '10' }, body: '0' },
     { status: 409, body: '' },
-  ])('says that another write got in the way, and sends nothing again: %j', async (answer) => {
+  ])('reports a conflict with another write, and sends nothing again: %j', async (answer) => {
     const { storage, before, proxy } = await start()
     proxy.plan(() => ({ kind: 'status', ...answer }))
 
@@ -135,7 +135,7 @@ describe('write', () => {
     [answered(400, '17'), serviceError(413)],
     [answered(400, '8'), serviceError(400)],
     [answered(429), serviceError(429)],
-  ])('is sent once, whatever happens to it: %j', async (fault, expected) => {
+  ])('is sent once, whatever fails: %j', async (fault, expected) => {
     const { open, before, proxy } = await start()
     const storage = await open({ timeoutMs: fault.kind.startsWith('hang') ? 3000 : 60_000 })
     proxy.plan(() => fault)
@@ -192,7 +192,7 @@ describe('stage and commitStaged', () => {
     expect(stored()).toMatchObject({ a: 'old' })
   })
 
-  it('are rejected, with nothing done, for a batch that the storage does not know', async () => {
+  it('are rejected without effect for a batch that the storage does not know', async () => {
     const { storage, before } = await start()
 
     for (const refused of [
@@ -203,7 +203,7 @@ describe('stage and commitStaged', () => {
     }
   })
 
-  it('never take a commit that names no time for one', async () => {
+  it('never accept the response to a commit without a timestamp', async () => {
     const { storage, before, proxy } = await start()
     const headers = { 'X-Last-Modified': '1700000000.00' }
     proxy.plan(() => ({ kind: 'status', status: 202, headers, body: '{"success":["a"],"failed":{}}' }))
@@ -269,7 +269,7 @@ describe('remove', () => {
     expect(stored()).toEqual({ a: 'old', b: 'old', 'c,d': 'theirs' })
   })
 
-  it('has moved when another writer comes between two requests', async () => {
+  it('returns `moved` if another writer comes between two requests', async () => {
     const { storage, before, proxy } = await start()
     proxy.plan(({ index }) => (index === 0 ? null : { kind: 'status', status: 412 }))
 
@@ -296,7 +296,7 @@ describe('rejected credentials of a write', () => {
     expect(failure).toMatchObject({ failure: 'timeout', applied: 'no', retryAfterSeconds: 7 })
   })
 
-  it.each(writes)('never lead it to another storage: %s', async (_, write) => {
+  it.each(writes)('never redirect it to another storage: %s', async (_, write) => {
     const { storage, before, sandbox, user } = await start()
     sandbox.reassign(user)
 
@@ -305,7 +305,7 @@ describe('rejected credentials of a write', () => {
     expect(sandbox.records(user, 'tabs')).toEqual([])
   })
 
-  it('keep it from another storage that a read has found', async () => {
+  it('exclude a storage that a read has found since', async () => {
     const { storage, before, sandbox, user, proxy } = await start()
     sandbox.reassign(user)
     await storage.count('tabs', {})

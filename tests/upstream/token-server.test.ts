@@ -72,7 +72,7 @@ describe('exchange', () => {
     })
   })
 
-  it('counts the life of credentials from before the request', async () => {
+  it('counts the lifetime of credentials from before the request', async () => {
     const { proxy, tokenServer, identity, clock } = await start({ tokenDurationSeconds: 60 })
     proxy.plan(() => {
       clock.nowMs += 5000
@@ -84,7 +84,7 @@ describe('exchange', () => {
     expect(expiresAtMs).toBe(1_700_000_060_000)
   })
 
-  it('says so if an assertion fails only because of the clock', async () => {
+  it('reports that an assertion only fails because of the clock', async () => {
     const { tokenServer, identity, user } = await start()
     const assertion = user.assertion({ expiresInSeconds: -10 })
 
@@ -103,7 +103,7 @@ describe('exchange', () => {
     ['invalid-client-state', 'client state'],
     ['something-new <script>', 'rejected these credentials'],
     ['constructor', 'rejected these credentials'],
-  ])('explains "%s" in words of its own', async (status, words) => {
+  ])('explains "%s" in its own words', async (status, words) => {
     const { proxy, tokenServer, identity } = await start()
     const description = 'upstream words'
     const body = JSON.stringify({ status, errors: [{ location: 'body', name: '', description }] })
@@ -123,7 +123,7 @@ describe('exchange', () => {
     [400, 'application/json', '{"status":"error","errors":[{"location":"url","name":"","description":""}]}'],
     [403, 'text/html', '<h1>Forbidden</h1>'],
     [200, 'text/html; charset=utf-8', '<h1>It works!</h1>'],
-  ])('suspects the settings when it gets a %d of %s', async (status, type, body) => {
+  ])('suspects the settings if it gets a %d of %s', async (status, type, body) => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(() => ({ kind: 'status', status, headers: { 'Content-Type': type }, body }))
 
@@ -133,7 +133,7 @@ describe('exchange', () => {
     expect((failure as Error).message).toContain('check token_server_url')
   })
 
-  it('asks once more when an answer breaks off or is no JSON', async () => {
+  it('retries once if a response breaks off or is not JSON', async () => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(({ index }) =>
       index === 0
@@ -151,7 +151,7 @@ describe('exchange', () => {
     expect(proxy.requests).toHaveLength(6)
   })
 
-  it('reads 64 KiB of an answer at most', async () => {
+  it('reads at most 64 KiB of a response', async () => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(() => ({ kind: 'rewrite', body: (real) => real + ' '.repeat(70_000) }))
 
@@ -188,7 +188,7 @@ describe('exchange', () => {
     expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({ failure: 'bad-response' })
   })
 
-  it('takes an https address, and drops its trailing slash', async () => {
+  it('accepts an https address, and drops its trailing slash', async () => {
     const { proxy, tokenServer, identity, user } = await start()
     const api_endpoint = `https://NODE.example.com:443/sync/1.5/${user.uid}/`
     proxy.plan(() => ({
@@ -201,7 +201,7 @@ describe('exchange', () => {
     expect(endpoint).toBe(`https://node.example.com/sync/1.5/${user.uid}`)
   })
 
-  it('takes no address without encryption from a token server with it', async () => {
+  it('accepts no unencrypted address from a token server with https', async () => {
     const value = { id: 'a', key: 'b', uid: 7, duration: 60, api_endpoint: 'http://node.example.com/1.5/7' }
     const bytes = Buffer.from(JSON.stringify(value))
     const now = () => 0
@@ -223,7 +223,7 @@ describe('a pause that the token server asks for', () => {
   const madeUp = (name: number) =>
     createIdentity({ scheme: 'Bearer', assertion: `made up ${name}`, clientState: String(name) })
 
-  it('is that of its identity alone, also where three made-up ones get it', async () => {
+  it('applies to its identity alone, even if three made-up ones get it', async () => {
     const { proxy, tokenServer, identity } = await start()
     const refuse = (request: { headers: Headers }) =>
       request.headers.get('authorization')?.startsWith('Bearer') ? asked : null
@@ -273,7 +273,7 @@ describe('a pause that the token server asks for', () => {
     expect(proxy.requests.length).toBe(before)
   })
 
-  it('is repeated to clients as a Backoff, of the identity that got it', async () => {
+  it('is passed on to clients as a Backoff, for the identity that got it', async () => {
     const { proxy, tokenServer, identity, clock } = await start()
     proxy.plan(() => ({ kind: 'rewrite', headers: { 'X-Backoff': '20' } }))
     await tokenServer.exchange(identity)
