@@ -141,14 +141,14 @@ async function readStorage(
   requestId: string,
   caller: AbortSignal,
 ) {
-  if (!node.isOpen) throw new ServiceError(503, 201, 'The storage is left alone for a while')
+  if (!node.isOpen) throw new ServiceError(503, 201, 'The circuit of the storage is open')
   if (node.inFlight >= node.limit) await new Promise<void>((resolve) => node.waiting.push(resolve))
   node.inFlight += 1
   const startedAtMs = performance.now()
   const deadline = new AbortController()
   const timer = setTimeout(() => deadline.abort(), 20_000)
   try {
-    if (caller.aborted) throw new ServiceError(503, 201, 'Nobody waits any more')
+    if (caller.aborted) throw new ServiceError(503, 201, 'The client has disconnected')
     const ts = Math.floor(Date.now() / 1000)
     const nonce = nextName()
     const signed = `hawk.1.header\n${ts}\n${nonce}\nGET\n${target}\n${session.hostname}\n${session.port}\n\n\n`

@@ -362,7 +362,7 @@ describe('the explorer', () => {
         const width = await page.evaluate(() => document.documentElement.scrollWidth)
         const found = [...(await accessibilityFaults(page)), ...(await coveredControls(page))]
         if (width > viewport.width) found.push(`is ${width} pixels wide`)
-        if (Math.min(...heights) < 16) found.push('has a control that is hardly to be hit')
+        if (Math.min(...heights) < 16) found.push('has a control that is hard to hit')
         faults.push(...found.map((fault) => `${name}: ${fault}`))
       })
 

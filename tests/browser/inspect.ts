@@ -15,7 +15,7 @@ export function coveredControls(page: Page): Promise<string[]> {
     const visible = [...within.querySelectorAll(controls)].filter((element) =>
       element.checkVisibility({ visibilityProperty: true }),
     )
-    if (visible.length === 0) throw new Error('There is no control on this page')
+    if (visible.length === 0) throw new Error('This page has no controls')
     return visible.flatMap((element) => {
       element.scrollIntoView({ block: 'nearest', inline: 'nearest' })
       // Rows of a long list are removed when they scroll out of view.

@@ -71,8 +71,8 @@ describe('UnreadableRecord', () => {
   it.each([
     ['It was encrypted with another key, or tampered with', sealed(clear, { hmac: '00'.repeat(32) })],
     ['It is not encrypted like Firefox does it', undefined],
-    ['It is not encrypted like Firefox does it', damaged['no JSON']],
-    ['It is not encrypted like Firefox does it', damaged['an IV that is no text']],
+    ['It is not encrypted like Firefox does it', damaged['invalid JSON']],
+    ['It is not encrypted like Firefox does it', damaged['an IV that is not text']],
     ['It is not encrypted like Firefox does it', damaged['no padding']],
     ['Its content is not a record', sealed('7')],
     ['Its content belongs to another id', damaged['content of another id']],

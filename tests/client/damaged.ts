@@ -26,19 +26,19 @@ export const sealed = (text: string, more = {}) => vouched(encrypted(text), more
 export const clear = JSON.stringify({ id: 'right', title: '«é»' })
 /** Payloads that the key can't decrypt, or whose content is not that of the record `right`. */
 export const damaged = {
-  'no JSON': 'plain',
-  'JSON without an end to its depth': '['.repeat(100_000),
+  'invalid JSON': 'plain',
+  'endlessly nested JSON': '['.repeat(100_000),
   'a list': '[]',
   'an IV that is too short': sealed(clear, { IV: 'AAAA' }),
-  'an IV that is no text': sealed(clear, { IV: 1 }),
+  'an IV that is not text': sealed(clear, { IV: 1 }),
   'another IV': sealed(clear, { IV: '/////////////////////w==' }),
   'an hmac that is not ASCII': sealed(clear, { hmac: '«»' }),
-  'an hmac that is no text': sealed(clear, { hmac: null }),
-  'an hmac with half a character': sealed(clear, { hmac: '\ud800' }),
-  'a ciphertext with half a block': vouched(Buffer.alloc(8)),
+  'an hmac that is not text': sealed(clear, { hmac: null }),
+  'an hmac with half a byte': sealed(clear, { hmac: '\ud800' }),
+  'a ciphertext with a partial block': vouched(Buffer.alloc(8)),
   'no padding': vouched(encrypted('~'.repeat(48), false)),
-  'content that is no JSON': sealed('plain'),
-  'content without an end to its depth': sealed('['.repeat(100_000)),
+  'content that is not JSON': sealed('plain'),
+  'endlessly nested content': sealed('['.repeat(100_000)),
   'content that is a list': sealed('["right"]'),
   'content of another id': sealed('{"id":"wrong"}'),
 }

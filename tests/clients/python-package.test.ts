@@ -135,7 +135,7 @@ function planFor(path: string, ...faults: Fault[]): () => number {
 }
 
 describe('the wheel', () => {
-  itWithPython(`is the same bytes each time it is built, and has its types${why}`, async () => {
+  itWithPython(`is reproducible, and includes its types${why}`, async () => {
     const installed = join(environment, 'bin/python')
     const again = await buildWheel(makeFolder())
 
@@ -241,7 +241,7 @@ describe('the program on the package page', () => {
 })
 
 describe('records', () => {
-  itWithPython(`mean the same as in JavaScript, the unreadable ones with the reason${why}`, async () => {
+  itWithPython(`are decrypted like in JavaScript, unreadable ones with the reason${why}`, async () => {
     bridge.sandbox.write(bridge.user, 'forms', [
       { id: 'plain', payload: 'plain' },
       { id: 'foreign', payload: foreign },
@@ -270,7 +270,7 @@ describe('records', () => {
     expect(problems.toSorted()).toEqual([plain, other, other, other])
   })
 
-  itWithPython(`come whole although one changes between two pages${why}`, async () => {
+  itWithPython(`are complete even if one changes between two pages${why}`, async () => {
     const { file, write } = await someone(...['a', 'b', 'c', 'd'].map((id) => ({ id, title: 'old' })))
     let lists = 0
     proxy.plan(async ({ path }) => {
@@ -289,7 +289,7 @@ describe('records', () => {
   })
 
   itWithPython(
-    `are decrypted by JavaScript when Python has written them, half characters too${why}`,
+    `are decrypted by JavaScript if Python has written them, including unpaired surrogates${why}`,
     async () => {
       const { file, client } = await someone()
       const title = 'é \ud83d “„” 😀 \u2028 \\ud83d'
@@ -306,7 +306,7 @@ describe('records', () => {
 })
 
 describe('bookmark_tree', () => {
-  itWithPython(`is the tree that JavaScript makes, whatever the folders say${why}`, async () => {
+  itWithPython(`is the same as in JavaScript, for any folders${why}`, async () => {
     const { file, client } = await someone(
       {
         id: 'menu',
@@ -355,7 +355,7 @@ describe('add_bookmark', () => {
   const add = async (file: string, bookmark: object) =>
     (await play('add', file, { arguments: [JSON.stringify(bookmark)] })).outcome
 
-  itWithPython(`finds a folder by its id or its title, also one with half a character${why}`, async () => {
+  itWithPython(`finds a folder by its id or its title, also with an unpaired surrogate${why}`, async () => {
     const { file, client } = await someone(
       { id: 'menu', type: 'folder', children: ['half', 'twin1', 'twin2'] },
       { id: 'half', type: 'folder', title: 'cut \ud83d', parentid: 'menu' },
@@ -389,7 +389,7 @@ describe('add_bookmark', () => {
     expect(clear.get(byTitle.id)).toMatchObject({ title: url, bmkUri: url, tags: ['tag'] })
   })
 
-  itWithPython(`rejects the addresses that JavaScript rejects, and writes nothing then${why}`, async () => {
+  itWithPython(`rejects the URLs that JavaScript rejects, and writes nothing then${why}`, async () => {
     const { user, file } = await someone()
     const refusedUrls = [
       '',
@@ -433,7 +433,7 @@ describe('add_bookmark', () => {
     expect(bridge.sandbox.records(user, 'bookmarks')).toHaveLength(1)
   })
 
-  itWithPython(`writes nothing into a folder that is full${why}`, async () => {
+  itWithPython(`writes nothing to a full folder${why}`, async () => {
     await using small = await startTestBridge({
       settings: { record_bookmarks_put_enabled: 'true' },
       sandbox: { limits: { max_record_payload_bytes: 100_000 } },
@@ -469,7 +469,7 @@ describe('add_bookmark', () => {
   })
 
   itWithPython(
-    `says that a write without a response may have been applied, and does not retry it${why}`,
+    `reports that a write without a response may have been applied, and does not retry it${why}`,
     async () => {
       const { file } = await someone()
       const faults: Fault[] = [{ kind: 'reset-after' }, { kind: 'reset-mid-body', afterBytes: 10 }]
@@ -486,7 +486,7 @@ describe('add_bookmark', () => {
     },
   )
 
-  itWithPython(`knows that it was applied before it was repeated${why}`, async () => {
+  itWithPython(`recognizes that it was applied before it was repeated${why}`, async () => {
     const { user, file } = await someone()
     const pause = { status: 503, headers: { 'Retry-After': '5' } }
     const asked = planFor('/batch', { kind: 'status-after', ...pause })
@@ -497,7 +497,7 @@ describe('add_bookmark', () => {
     expect([asked(), bridge.sandbox.records(user, 'bookmarks').length]).toEqual([2, 2])
   })
 
-  itWithPython(`says when the folder was changed meanwhile, or writes are not enabled${why}`, async () => {
+  itWithPython(`reports that the folder was changed meanwhile, or writes are not enabled${why}`, async () => {
     const { user, file, write } = await someone()
     proxy.plan(async ({ path }) => {
       if (path.endsWith('/batch')) await write({ id: 'menu', type: 'folder', children: ['other'] })
@@ -526,7 +526,7 @@ describe('pauses', () => {
     body: '{"message":"Too busy","errno":201}',
   })
 
-  itWithPython(`of up to a minute are kept three times${why}`, async () => {
+  itWithPython(`of up to a minute are respected three times${why}`, async () => {
     const { file } = await someone()
     planFor('/bookmarks/records', pause('60'), pause('2', 429), pause('1'))
     const kept = await play('count', file)
@@ -538,7 +538,7 @@ describe('pauses', () => {
     expect(asked()).toBe(4)
   })
 
-  itWithPython(`that are longer are reported${why}`, async () => {
+  itWithPython(`of more than a minute are reported${why}`, async () => {
     const { file } = await someone()
     const asked = planFor('/crypto/records/keys', pause('61'))
 
@@ -548,7 +548,7 @@ describe('pauses', () => {
     expect(asked()).toBe(1)
   })
 
-  itWithPython(`that a Backoff asks for do not stop what has begun${why}`, async () => {
+  itWithPython(`requested by a Backoff do not interrupt a started read${why}`, async () => {
     const { file } = await someone()
     proxy.plan(() => ({ kind: 'rewrite', headers: { Backoff: '30' } }))
 
@@ -605,7 +605,7 @@ describe('an account', () => {
   }
   const renewals = () => accounts.requests.filter((asked) => asked === 'POST /v1/oauth/token').length
 
-  itWithPython(`gets a new token once the old one has ended, and keeps it in its file${why}`, async () => {
+  itWithPython(`gets a new token once the old one has expired, and saves it in its file${why}`, async () => {
     const { folder, file, values } = expired()
     const before = renewals()
     proxy.plan(() => null)
@@ -628,7 +628,7 @@ describe('an account', () => {
     expect(readdirSync(folder)).toEqual(['account.env'])
   })
 
-  itWithPython(`may be renewed by several programs at the same time${why}`, async () => {
+  itWithPython(`can be renewed by several programs at the same time${why}`, async () => {
     const { folder, file } = expired()
 
     const outcomes = await Promise.all([play('count', file), play('count', file), play('count', file)])
@@ -638,7 +638,7 @@ describe('an account', () => {
     expect(readdirSync(folder)).toEqual(['account.env'])
   })
 
-  itWithPython(`leaves the file alone that holds another one by now${why}`, async () => {
+  itWithPython(`does not change a file that contains another account by now${why}`, async () => {
     const { file } = expired()
     const before = renewals()
     proxy.plan(() => null)
@@ -659,7 +659,7 @@ describe('an account', () => {
     expect(asked()).toBe(2)
   })
 
-  itWithPython(`that meets a bot check gets advice, and one without an answer the reason${why}`, async () => {
+  itWithPython(`gets advice about a bot check, and the reason of a missing response${why}`, async () => {
     await using guarded = Bun.serve({
       hostname: '127.0.0.1',
       port: 0,
@@ -697,7 +697,7 @@ describe('an account', () => {
     expect(readFileSync(strange, 'utf8')).toBe(before)
   })
 
-  itWithPython(`whose new token cannot be kept goes on, and leaves nothing behind${why}`, async () => {
+  itWithPython(`continues if its new token cannot be saved, and leaves nothing behind${why}`, async () => {
     const { folder, file } = expired()
     const before = readFileSync(file, 'utf8')
     proxy.plan(() => null)
@@ -713,7 +713,7 @@ describe('an account', () => {
     expect([code, readdirSync(folder), readFileSync(file, 'utf8')]).toEqual([0, ['account.env'], before])
   })
 
-  itWithPython(`ends its refresh token for good${why}`, async () => {
+  itWithPython(`revokes its refresh token${why}`, async () => {
     const { file } = expired()
 
     const ended = [await play('revoke', file), await play('revoke', file)]
@@ -727,7 +727,7 @@ describe('an account', () => {
     })
   })
 
-  itWithPython(`shows no secret, and says which file is missing${why}`, async () => {
+  itWithPython(`shows no secret, and reports a missing file${why}`, async () => {
     const { file, values } = expired()
     const missing = join(makeFolder(), 'none.env')
 
@@ -740,7 +740,7 @@ describe('an account', () => {
     expect(none.outcome.error).toBe(`There is no account file "${missing}": run "sync-bridge connect"`)
   })
 
-  itWithPython(`is read, cleaned and rejected as in JavaScript${why}`, async () => {
+  itWithPython(`is parsed, cleaned and rejected like in JavaScript${why}`, async () => {
     const { KEY_ID, BUCKET, SYNC_KEY } = accountOf(bridge.user)
     const rest = `BRIDGE_URL=${bridge.url}\nKEY_ID=${KEY_ID}\n`
     const base64 = Buffer.from(SYNC_KEY, 'hex').toString('base64url')
@@ -770,7 +770,7 @@ describe('an account', () => {
     expect(outcome.filter(Array.isArray)).toHaveLength(6)
   })
 
-  itWithPython(`whose key is wrong or missing, or that has no keys, gets a message${why}`, async () => {
+  itWithPython(`reports a wrong or missing key, or an account without keys${why}`, async () => {
     const empty = bridge.sandbox.addUser('nobody yet')
     proxy.plan(() => null)
 
@@ -797,7 +797,7 @@ describe('an account', () => {
 
 describe('changes', () => {
   itWithPython(
-    `tells what has changed since the round before, and survives a round that fails${why}`,
+    `yields changes since the previous round, and survives a failing round${why}`,
     async () => {
       const { user, store, file, write } = await someone({ id: 'old', title: 'old' })
       const child = Bun.spawn([join(environment, 'bin/python'), '-u', scenes, 'watch'], {

@@ -30,7 +30,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
 
   // The example is for the current client.
   if (!isOlder) {
-    itWithPython(`takes the first steps of the documentation with an access token${why}`, async () => {
+    itWithPython(`runs the first steps of the documentation with an access token${why}`, async () => {
       const person = world.person()
       person.firefox.write('one', 'One')
       const time = person.firefox.write('-Two', 'Two')
@@ -52,7 +52,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
       expect(code).toBe(0)
     })
 
-    itWithPython(`takes them with an assertion${why}`, async () => {
+    itWithPython(`runs them with an assertion${why}`, async () => {
       const person = world.person()
 
       const { output, code } = await run([example, 'tabs'], {
@@ -65,50 +65,53 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
     })
   }
 
-  itWithPython(`gets from every call what it expects, or what the documentation warns of${why}`, async () => {
-    const person = world.person()
-    for (const id of ['-dash', '-Dash', '{guid}']) person.firefox.write(id, id)
+  itWithPython(
+    `gets from every call what it expects, or what the documentation warns about${why}`,
+    async () => {
+      const person = world.person()
+      for (const id of ['-dash', '-Dash', '{guid}']) person.firefox.write(id, id)
 
-    const { output } = await run([
-      calls,
-      `${world.url}/v1`,
-      person.bucket,
-      person.user.bearerToken(),
-      person.user.keyId,
-    ])
+      const { output } = await run([
+        calls,
+        `${world.url}/v1`,
+        person.bucket,
+        person.user.bearerToken(),
+        person.user.keyId,
+      ])
 
-    expect(JSON.parse(output)).toEqual({
-      settings: 25,
-      create: 'one',
-      'create again': 'HTTP 412',
-      'create if needed': 'r',
-      update: 'two',
-      'stale update': 'HTTP 412',
-      'generated id': 36,
-      patch: 'HTTP 405',
-      'one by id': ['r'],
-      'ids in a list': ['-dash', 'r', '{guid}'],
-      excluded: ['-Dash', '-dash', '{guid}'],
-      pages: 5,
-      'all pages': 5,
-      since: [],
-      'since, quoted': [],
-      'not modified': [],
-      // The client uses "-dash".
-      dash: expect.objectContaining({ data: expect.objectContaining({ id: '-dash' }) }),
-      // The older client treats a string as a list of its letters.
-      'dash in a list': isOlder ? [] : ['-Dash'],
-      collection: 'bookmarks',
-      'read-only': 'HTTP 405',
-      'wrong token': isOlder ? 'TypeError' : 'HTTP 401',
-      // The record is deleted anyway; the client expects a body.
-      delete: 'TypeError',
-      deleted: 'HTTP 404',
-      'delete with Prefer': true,
-      batch: 31,
-      'deletion in batch': [null, true],
-    })
-  })
+      expect(JSON.parse(output)).toEqual({
+        settings: 25,
+        create: 'one',
+        'create again': 'HTTP 412',
+        'create if needed': 'r',
+        update: 'two',
+        'stale update': 'HTTP 412',
+        'generated id': 36,
+        patch: 'HTTP 405',
+        'one by id': ['r'],
+        'ids in a list': ['-dash', 'r', '{guid}'],
+        excluded: ['-Dash', '-dash', '{guid}'],
+        pages: 5,
+        'all pages': 5,
+        since: [],
+        'since, quoted': [],
+        'not modified': [],
+        // The client uses "-dash".
+        dash: expect.objectContaining({ data: expect.objectContaining({ id: '-dash' }) }),
+        // The older client treats a string as a list of its letters.
+        'dash in a list': isOlder ? [] : ['-Dash'],
+        collection: 'bookmarks',
+        'read-only': 'HTTP 405',
+        'wrong token': isOlder ? 'TypeError' : 'HTTP 401',
+        // The record is deleted anyway; the client expects a body.
+        delete: 'TypeError',
+        deleted: 'HTTP 404',
+        'delete with Prefer': true,
+        batch: 31,
+        'deletion in batch': [null, true],
+      })
+    },
+  )
 
   describe('and a storage that fails or sends notices', () => {
     let world: World
@@ -132,7 +135,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
       return person
     }
 
-    itWithPython(`asks once more, after the pause of Retry-After${why}`, async () => {
+    itWithPython(`retries once, after the pause of Retry-After${why}`, async () => {
       const person = someone('a')
       const isAnswered = () => world.lines.some((line) => line.includes('"status":503'))
       world.storage.plan(() => (isAnswered() ? null : { kind: 'status', status: 503, body: '0' }))
@@ -140,7 +143,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
       expect(await play('retry', person)).toEqual({ ids: ['a'], waited: true })
     })
 
-    itWithPython(`honours the pause of Backoff${why}`, async () => {
+    itWithPython(`respects the pause of Backoff${why}`, async () => {
       const person = someone('a')
       world.storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Backoff': '3600' } }))
 
@@ -150,7 +153,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
       expect((outcome as { backoff: number }).backoff).toBeWithin(3000, 3601)
     })
 
-    itWithPython(`warns of what an Alert announces${why}`, async () => {
+    itWithPython(`warns about what an Alert announces${why}`, async () => {
       world.storage.plan(() => ({
         kind: 'rewrite',
         headers: { 'X-Weave-Alert': 'This node moves on Sunday' },

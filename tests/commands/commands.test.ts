@@ -509,7 +509,7 @@ describe('watch', () => {
     await using watching = start(['watch', '--every', '1'], { environment: { SYNC_BRIDGE_ACCOUNT: account } })
     const { entries } = sandbox.requests.storage
     const before = entries.length
-    await eventually('its first look is over', () => hasAnswered(sandbox, before))
+    await eventually('its first round is over', () => hasAnswered(sandbox, before))
     await upload({ sandbox, user }, 'passwords', { id: 'p' })
     await write(user, { id: 'newbookmarkk', type: 'bookmark', title: 'T', bmkUri: 'https://t.example/' })
 
@@ -566,7 +566,7 @@ describe('open', () => {
     const { user, account } = someone('opener')
     const temporary = makeFolder()
     await using opened = start(['open'], { environment: { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: temporary } })
-    await eventually('it has told its address', () => /http:\S+/.test(opened.errors()))
+    await eventually('it has printed its address', () => /http:\S+/.test(opened.errors()))
     const [address] = /http:\S+/.exec(opened.errors())!
 
     const led = await fetch(address, { redirect: 'manual' })

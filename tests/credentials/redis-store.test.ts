@@ -57,14 +57,14 @@ describe('RedisStore with a server that rejects every login', () => {
   it('rejects at once, never shows the password, and connects once the password is valid', async () => {
     await using locked = await startRedisServer({ args: ['--requirepass', 'right'], login: ':right@' })
     const { store, seen } = createStore(locked.url.replace('right', 'hunter2'))
-    await eventually('it was turned away', () => seen.length > 0)
+    await eventually('the login was rejected', () => seen.length > 0)
 
     const message = await messageOf(store.get('key'))
 
     expect(seen[0]).toBe('unreachable WRONGPASS')
     expect(JSON.stringify([message, seen])).not.toContain('hunter2')
     await locked.command('CONFIG', 'SET', 'requirepass', 'hunter2')
-    await eventually('it is let in', () => store.ping())
+    await eventually('the login is accepted', () => store.ping())
   })
 })
 
@@ -73,9 +73,9 @@ describe('RedisStore with a server that is down', () => {
     await using absent = createRedisServer()
     const { store, seen } = createStore(absent.url)
     const load = keepObtaining(store)
-    await eventually('it was missed', () => seen.length > 0)
+    await eventually('it was unreachable', () => seen.length > 0)
     const known = await outcomeSoFar(store.get('key'))
-    await eventually('it was missed again', () => seen.length >= 3)
+    await eventually('it was unreachable again', () => seen.length >= 3)
     await absent.start()
     await eventually('it is in use', () => isInUse(store))
     await load.stop()
@@ -135,7 +135,7 @@ describe('RedisStore with a server that hangs', () => {
     const { store, seen } = await connectStore(hanging.url, patient)
     hanging.stop()
 
-    await eventually('the silence was noticed', () => seen.length > 0)
+    await eventually('the timeout was detected', () => seen.length > 0)
     const known = await outcomeSoFar(store.get('key'))
     hanging.cont()
     await eventually('it is in use', () => store.ping())
@@ -179,7 +179,7 @@ describe('RedisStore with a server that is slow', () => {
     const load = keepObtaining(store)
     slow.delayMs = 300
 
-    await eventually('some have waited in vain', () => seen.length >= 2)
+    await eventually('some commands timed out', () => seen.length >= 2)
     slow.delayMs = 0
     await eventually('it is in use', () => isInUse(store))
     await load.stop()

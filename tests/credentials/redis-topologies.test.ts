@@ -147,7 +147,7 @@ describe('RedisStore with Sentinel', () => {
     await eventually('the store is connected', () => store.ping())
 
     watched.signalSentinel('SIGSTOP')
-    await eventually('the silence was noticed', () => seen.length > 0)
+    await eventually('the timeout was detected', () => seen.length > 0)
     // The library looks for another sentinel once; requests meanwhile fail with that error.
     await eventually('the master is in use without them', () => isInUse(store))
     await watched.master.restart()
@@ -251,7 +251,7 @@ describe('RedisStore with a cluster', () => {
     const load = keepObtaining(store)
     const obtainedUntilInUse = async () => {
       const before = load.obtained()
-      await eventually('the loss was noticed', async () => !(await store.ping()))
+      await eventually('the loss was detected', async () => !(await store.ping()))
       await eventually('the other one is in use', () => isInUse(store), failoverMs)
       return load.obtained() - before
     }

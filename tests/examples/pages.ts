@@ -27,7 +27,7 @@ export function take(name: string, text: string): string {
     pieces.findIndex((piece) => piece.includes(text)),
     1,
   )
-  if (!code?.includes(text)) throw new Error(`No piece of code in ${name} has "${text}" in it`)
+  if (!code?.includes(text)) throw new Error(`No code block in ${name} contains "${text}"`)
   return code
 }
 

@@ -11,10 +11,10 @@ export const faults = {
   'reset after': { kind: 'reset-after' },
   '500 after': { kind: 'status-after', status: 500 },
   garbage: { kind: 'garbage' },
-  'hang before': 'hang for good',
+  'hang before': 'hang forever',
   'hang after': { kind: 'hang-after' },
   'hang within': { kind: 'hang-mid-body', afterBytes: 1 },
-} satisfies Record<string, Fault | 'hang for good'>
+} satisfies Record<string, Fault | 'hang forever'>
 
 /** The faults that last as long as the bridge waits. */
 export const hangs: FaultName[] = ['hang before', 'hang after', 'hang within']
@@ -142,7 +142,7 @@ function deedOf({ method, path, query }: ProxiedRequest): string {
 
 function planOf(name: FaultName): Fault | Promise<Fault> {
   const fault = faults[name]
-  return fault === 'hang for good' ? hangForGood() : fault
+  return fault === 'hang forever' ? hangForGood() : fault
 }
 
 /** How often the log reports leftovers or unknown results. */
@@ -195,17 +195,17 @@ interface Observation {
 /** The error in a run; null if none. */
 function judge(seen: Observation): string | null {
   const { status, statuses, content, before, after, repeated, isReported, isRefused, mustCope } = seen
-  if (isReported && mustCope) return `could not cope: ${JSON.stringify(content)}`
+  if (isReported && mustCope) return `neither applied nor undone: ${JSON.stringify(content)}`
   if (status === 200) {
     if (repeated.length > 0) return `written more than once: ${repeated.join(' ')}`
     const isWhole = statuses.every((each) => each === 200 || each === 204)
     if (isWhole)
-      return Bun.deepEquals(content, after) ? null : `200, but not all is there: ${JSON.stringify(content)}`
+      return Bun.deepEquals(content, after) ? null : `200, but incomplete: ${JSON.stringify(content)}`
     // A rejected identity is the response of all its sub-requests, and then nothing was written.
     const isClean = isRefused && statuses.every((each) => each === 401) && Bun.deepEquals(content, before)
     return isClean ? null : `200 with ${statuses.join()}`
   }
   if (status !== 503) return `answered ${status}`
   if (Bun.deepEquals(content, before)) return null
-  return isReported ? null : `503, but something is left: ${JSON.stringify(content)}`
+  return isReported ? null : `503, but not undone: ${JSON.stringify(content)}`
 }

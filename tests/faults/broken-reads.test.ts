@@ -58,7 +58,7 @@ type Sight = 'whole' | 'refused' | 'cut' | 'nothing'
 
 /** The client's results if only the first call has the fault, and if all have. */
 interface Trial {
-  fault: Fault | 'hang for good'
+  fault: Fault | 'hang forever'
   once: Sight[]
   always: Sight[]
 }
@@ -79,18 +79,18 @@ const beforeTheBody: Row[] = [
   ['502 in HTML', page(502), ...again],
   ['503 in HTML', page(503), ...again],
   ['503 with Retry-After', page(503, { 'Retry-After': '120' }), ...atOnce],
-  ['a page in place of an answer', page(200), ...atOnce],
+  ['a page instead of a response', page(200), ...atOnce],
   ['a redirection', page(302, { Location: '/elsewhere' }), ...atOnce],
   ['a reset', { kind: 'reset-before' }, ...again],
   ['a reset after the request', { kind: 'reset-after' }, ...again],
   ['no HTTP', { kind: 'garbage' }, ...again],
-  ['no answer', 'hang for good', ...perhapsAgain],
+  ['no answer', 'hang forever', ...perhapsAgain],
   ['a body that never begins', { kind: 'reset-mid-body', afterBytes: 0 }, ...again],
   ['a body that ends at once', { kind: 'truncate', afterBytes: 0 }, ...again],
 ]
 
 const withinAShortBody: Row[] = [
-  ['a reset within the body', midway('reset-mid-body'), ...again],
+  ['a reset inside the body', midway('reset-mid-body'), ...again],
   ['a body that is too short', midway('truncate'), ...again],
   ['a body that stalls', midway('hang-mid-body'), ...perhapsAgain],
 ]
@@ -195,10 +195,10 @@ describe('a list of several pages from a slow storage', () => {
 })
 
 async function prove({ fault, once, always }: Trial, target: Target, count: number): Promise<void> {
-  const isSilent = fault === 'hang for good' || fault.kind === 'hang-mid-body'
+  const isSilent = fault === 'hang forever' || fault.kind === 'hang-mid-body'
   const reader = await newReader(isSilent ? impatient : patient)
   const { bridge, user } = reader
-  const failing = () => (fault === 'hang for good' ? hangForGood() : fault)
+  const failing = () => (fault === 'hang forever' ? hangForGood() : fault)
   bridge.planFor(user, (_, index) => (index === 0 ? failing() : null))
   expect(once).toContain(await look(reader, target, count))
   bridge.planFor(user, failing)

@@ -24,9 +24,9 @@ describe.each(['postgres', 'mysql', 'spanner'] as const)('a deletion among puts,
   }
 
   it.each([
-    ['was not carried out', { kind: 'status', status: 500 }],
+    ['was not applied', { kind: 'status', status: 500 }],
     ['was put off', statusFaults[503]],
-    ['was carried out', { kind: 'reset-after' }],
+    ['was applied', { kind: 'reset-after' }],
   ] as const)('leaves no row if the first call to remove it failed and %s', async (outcome, fault) => {
     const { user, deleteAmongPuts } = await someone(outcome)
     let hasFailed = false

@@ -133,7 +133,7 @@ async function run(
     if (index !== k && !(index > k && span === 'from then on')) return null
     failed += 1
     const planned = faults[fault]
-    return planned === 'hang for good' ? hangForGood() : planned
+    return planned === 'hang forever' ? hangForGood() : planned
   })
 
   const { status, body, headers } = await over.ask(`/collections/${collection}/records/${write.id}`, {
@@ -146,11 +146,11 @@ async function run(
   const now = sandbox.records(user, collection).find(({ id }) => id === write.id)
   const isApplied = write.method === 'PUT' ? now?.payload === 'after' : now === undefined
   const isUntouched = Bun.deepEquals(contentOf(sandbox, user, [collection]), before)
-  const carriedOut = carriedOutWrites(over, user)
+  const applied = appliedWrites(over, user)
   await over.retire(user)
   const wasHurried = hangs.includes(fault) && timeoutsIn(over.logs.slice(firstLog)) > failed
   // With little time, a write may be given up, still applied, and then undone.
-  if (carriedOut > (wasHurried && isUntouched ? 2 : 1)) return `carried out ${carriedOut} times`
+  if (applied > (wasHurried && isUntouched ? 2 : 1)) return `applied ${applied} times`
   if (isApplied === isUntouched) return `left ${JSON.stringify(now)}`
   switch (status) {
     case 200: {
@@ -169,13 +169,13 @@ async function run(
       if (isUntouched) return null
       return (wasHurried || span === 'from then on') && incidents(over, collection) > known
         ? null
-        : '503, but it was carried out'
+        : '503, but it was applied'
     default:
       return `answered ${status}`
   }
 }
 
-function carriedOutWrites({ sandbox }: FaultyBridge, user: SandboxUser): number {
+function appliedWrites({ sandbox }: FaultyBridge, user: SandboxUser): number {
   return sandbox.requests.storage.entries
     .slice(-1000)
     .filter(({ target }) => target.startsWith(`/1.5/${user.uid}/`))

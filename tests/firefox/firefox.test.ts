@@ -319,7 +319,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       await using watching = start(['watch', '--every', '1'], {
         environment: { SYNC_BRIDGE_ACCOUNT: account },
       })
-      await eventually('the first look is over', async () => {
+      await eventually('the first round is over', async () => {
         await call('addBookmark', 'menu', { title: 'seen', url: `https://${newId()}.example/` })
         await world.sync()
         return watching.lines.some((line) => line.includes('"title":"seen"'))

@@ -53,12 +53,12 @@ function faultOfHeaders(headers: Map<string, string>, status: number): string | 
 }
 
 function faultOfError({ status, headers, body }: PlainAnswer): string | null {
-  if (!headers.get('content-type')?.startsWith('application/json')) return `is answered ${status} not in JSON`
+  if (!headers.get('content-type')?.startsWith('application/json')) return `returns ${status} without JSON`
   let error: Record<string, unknown>
   try {
     error = JSON.parse(body.toString())
   } catch {
-    return `is answered ${status} with ${body.toString().slice(0, 100)}`
+    return `returns ${status} with ${body.toString().slice(0, 100)}`
   }
   const isComplete =
     error.code === status &&
@@ -67,10 +67,10 @@ function faultOfError({ status, headers, body }: PlainAnswer): string | null {
     error.error === STATUS_CODES[status] &&
     typeof error.message === 'string' &&
     error.message !== ''
-  if (!isComplete) return `is answered ${status} with ${body.toString().slice(0, 200)}`
+  if (!isComplete) return `returns ${status} with ${body.toString().slice(0, 200)}`
   const { details } = error
   if (!Array.isArray(details)) return null
-  if (details.length === 0) return 'is answered without details'
+  if (details.length === 0) return 'has no details'
   for (const { location, name, description } of details) {
     if (!['body', 'querystring', 'path', 'header'].includes(location)) return `names the location ${location}`
     if (typeof name !== 'string' || name.length > 64 || typeof description !== 'string')
@@ -92,16 +92,17 @@ export function faultOfCalls(
     )
     if (!match) return `asks ${method} ${target}`
     const [, owner, path, collection, query] = match
-    if (Number(owner) !== uid) return `asks for another user: ${method} ${target}`
+    if (Number(owner) !== uid) return `calls the storage of another user: ${method} ${target}`
     if (method === 'GET') continue
     if (request.raw === null && !['PUT', 'POST', 'DELETE'].includes(request.method))
       return `writes: ${method} ${target}`
     if (method === 'DELETE') {
-      if (!collections.putAndDelete.includes(collection!)) return `deletes past the gate: ${target}`
+      if (!collections.putAndDelete.includes(collection!))
+        return `deletes although deletions are disabled: ${target}`
       if (path === `storage/${collection}` && !query?.includes('ids='))
         return `deletes a collection: ${target}`
     } else if (![...collections.putAndDelete, ...collections.put].includes(collection!)) {
-      return `writes past the gate: ${method} ${target}`
+      return `writes although writes are disabled: ${method} ${target}`
     }
     if (status >= 300 || (query?.includes('batch=') && !query.includes('commit='))) continue
     // Deleting several ids may take several calls.

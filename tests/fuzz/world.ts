@@ -87,7 +87,7 @@ export class FuzzedWorld implements AsyncDisposable {
     const status = answer?.status ?? 0
     const calls = this.#callsOf(id)
     const fault =
-      (stray > 0 ? `comes after ${stray} bytes that nobody asked for` : null) ??
+      (stray > 0 ? `comes after ${stray} unexpected bytes` : null) ??
       (isPlain && answer === null && tookMs >= patienceMs ? 'hangs' : null) ??
       faultOfAnswer(request, answer) ??
       (request.raw || !request.isWellFormed ? null : faultOfCalls(request, user.uid, calls)) ??
@@ -123,7 +123,7 @@ export class FuzzedWorld implements AsyncDisposable {
     const [other] = this.#others
     if (!other) return null
     this.#others = []
-    return `asks for what is not of ${user.email}: ${other.method} ${other.target}`
+    return `calls the storage of another user than ${user.email}: ${other.method} ${other.target}`
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

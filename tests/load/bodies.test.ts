@@ -45,7 +45,7 @@ function slowBody() {
     stream,
     send: (piece: string) => controller.enqueue(new TextEncoder().encode(piece)),
     end: () => controller.close(),
-    break: () => controller.error(new Error('The client has left')),
+    break: () => controller.error(new Error('The client has disconnected')),
     isCancelled: () => isCancelled,
   }
 }
@@ -273,7 +273,7 @@ describe('a body in flight', () => {
       'Content-Length: 1000',
     ]
     socket.write(`${head.join('\r\n')}\r\n\r\n{"data":`)
-    await eventually('it is under way', () => world.server.pendingRequests === 1)
+    await eventually('it is in flight', () => world.server.pendingRequests === 1)
 
     world.pass(1000)
     await closed

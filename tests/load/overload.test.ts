@@ -14,7 +14,7 @@ function start(...options: Parameters<typeof startCrowdedWorld>): CrowdedWorld {
 
 /** Waits until earlier requests no longer count against the limit. */
 async function untilAdmitted(world: CrowdedWorld, count: number): Promise<void> {
-  await eventually('there is room again', async () => {
+  await eventually('requests are accepted again', async () => {
     const answers = await Promise.all(
       Array.from({ length: count }, (_, index) => world.ask(`late-${index}`, one)),
     )
@@ -225,7 +225,7 @@ describe('the count of requests in flight', () => {
     const world = start({ maxRequests: 5, maxRequestsPerUser: 1 })
     world.answerAll()
     const wrong = [
-      world.ask('somebody', one, { method: 'PUT', body: 'no JSON' }),
+      world.ask('somebody', one, { method: 'PUT', body: 'invalid JSON' }),
       world.ask('somebody', one, { headers: { 'If-Match': 'nonsense' } }),
       world.ask('some body', one),
       world.ask('somebody', '/collections', {}),

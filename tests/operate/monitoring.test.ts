@@ -51,7 +51,7 @@ beforeAll(async () => {
   await client.send('POST', '/v1/batch', { requests })
   await nodes.redis.kill()
   const measured = ['sync_bridge_redis_errors_total', 'sync_bridge_event_loop_lag_seconds_bucket']
-  await eventually('the trouble and the lag were measured', async () => {
+  await eventually('the failures and the lag were measured', async () => {
     const names = await metrics()
     return measured.every((name) => names.has(name))
   })

@@ -80,7 +80,7 @@ export async function startNodes(
     },
     exchanges,
     exchangesAreExplained: (known) =>
-      eventually('no exchange is without a reason', () => exchanges() - known <= cacheFailures),
+      eventually('every exchange is explained', () => exchanges() - known <= cacheFailures),
     async [Symbol.asyncDispose]() {
       for (const node of nodes) node.signal('SIGKILL')
       await Promise.all(nodes.map((node) => node.exited))

@@ -244,7 +244,7 @@ describe('the container image', () => {
     const asked = healthcheck.map((word) => word.replace('http://127.0.0.1:8000', url))
 
     expect(await runProgram(inside(program!, ...asked))).toBe('')
-    await eventually('it has said so', () => service.output().includes('"listening"'))
+    await eventually('it has reported it', () => service.output().includes('"listening"'))
   })
 })
 

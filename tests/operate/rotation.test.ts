@@ -34,7 +34,7 @@ describe('the secret of two bridges with one Redis', () => {
         await eventually('it is in use again', () => answeredBy(nodes)[index]! > 20)
       }
       // All credentials are stored again, sealed with the new secret.
-      await eventually('all are sealed anew', async () => (await keys()) === 2 * clients.length)
+      await eventually('all are sealed again', async () => (await keys()) === 2 * clients.length)
     }
     const { failures, requests } = await load.stop()
 

@@ -71,7 +71,7 @@ export function resolve<T extends object>(document: ApiDocument, thing: T | Refe
     (place, step) => (place as Record<string, unknown> | undefined)?.[step],
     document,
   )
-  if (found === undefined) throw new Error(`The document refers to ${thing.$ref}, which is not there`)
+  if (found === undefined) throw new Error(`The document refers to ${thing.$ref}, which does not exist`)
   return found as T
 }
 

@@ -64,11 +64,12 @@ function operationProblems(document: ApiDocument): string[] {
       const unknown = Object.keys(requirement).filter(
         (scheme) => !document.components.securitySchemes?.[scheme],
       )
-      if (unknown.length > 0) problems.push(`${operationId} needs ${unknown.join(', ')}, which is no scheme`)
+      if (unknown.length > 0)
+        problems.push(`${operationId} needs ${unknown.join(', ')}, which is not a scheme`)
     }
     for (const [status, response] of Object.entries(responses)) {
       if (method === 'HEAD' && resolve(document, response).content)
-        problems.push(`${operationId} answers ${status} with a body`)
+        problems.push(`${operationId} returns ${status} with a body`)
     }
   }
   return problems

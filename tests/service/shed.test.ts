@@ -19,7 +19,7 @@ it('a shed request counts once: in Prometheus, in statsd and in the log', async 
   const waiting = bridge.ask('/collections/tabs/records')
   await eventually('it waits for the storage', () => storage.requests.length === 1)
   const shed = await bridge.ask('/collections/tabs/records')
-  await eventually('statsd has been told', () => received.some((line) => line.includes('response.503')))
+  await eventually('statsd has received it', () => received.some((line) => line.includes('response.503')))
   const { text } = await request(`${bridge.url}/v1/__metrics__`)
   const logged = bridge.logs.filter((line) => line.includes('"status":503'))
   await bridge.stop()

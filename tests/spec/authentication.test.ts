@@ -112,7 +112,7 @@ describe('section 8: what clients send', () => {
     ['an unknown scheme', ['Authorization: Hawk id="x"']],
     ['two headers', ['Authorization: BrowserID a', 'Authorization: BrowserID b']],
     ['a comma', ['Authorization: BrowserID a,b']],
-    ['an inner blank', ['Authorization: BrowserID a b']],
+    ['an inner space', ['Authorization: BrowserID a b']],
     ['a byte above ASCII', ['Authorization: BrowserID a\u00e9b']],
     ['9 000 characters', [`Authorization: BrowserID ${'a'.repeat(9000)}`]],
     ['two client states', ['Authorization: BrowserID a', 'X-Client-State: a', 'X-Client-State: b']],

@@ -30,17 +30,17 @@ const kinds: [string, number, (send: Send) => Promise<Answer>][] = [
   ['a list', 200, (send) => send(records)],
   ['a HEAD of a list', 200, (send) => send(records, { method: 'HEAD' })],
   ['an empty list', 200, (send) => send('/collections/unused/records')],
-  ['a record that is written', 200, (send) => send(`${records}/w`, putOf({ payload: 'x' }))],
+  ['a written record', 200, (send) => send(`${records}/w`, putOf({ payload: 'x' }))],
   ['a record', 200, (send) => send(`${records}/w`)],
   [
-    'a list that is unchanged',
+    'an unchanged list',
     304,
     async (send) => {
       const { headers } = await send(records)
       return await send(records, { headers: { 'If-None-Match': headers.get('etag')! } })
     },
   ],
-  ['a record that is unchanged', 304, (send) => send(`${records}/w`, { headers: { 'If-None-Match': '*' } })],
+  ['an unchanged record', 304, (send) => send(`${records}/w`, { headers: { 'If-None-Match': '*' } })],
   ['a deleted record', 204, (send) => send(`${records}/w`, { method: 'DELETE' })],
   ['a batch', 200, (send) => send('/v1/batch', { method: 'POST', body: { requests: [] } })],
   ['the liveness probe', 200, (send) => send('/__lbheartbeat__')],
@@ -57,7 +57,7 @@ const kinds: [string, number, (send: Send) => Promise<Answer>][] = [
   ['an unknown path', 404, (send) => send('/v1/unknown')],
   ['an unknown version', 404, (send) => send('/v9/')],
   ['an unknown record', 404, (send) => send(`${records}/unknown`)],
-  ['a method that is not there', 405, (send) => send(records, { method: 'PATCH' })],
+  ['an unsupported method', 405, (send) => send(records, { method: 'PATCH' })],
   ['a shut gate', 405, (send) => send('/collections/tabs/records/x', { method: 'DELETE' })],
   ['a failed precondition', 412, (send) => send(`${records}/unknown`, putOf({}, { 'If-Match': '*' }))],
   [

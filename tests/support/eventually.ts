@@ -12,7 +12,7 @@ export async function eventually(
     const holds = await Promise.try(condition).catch(() => false)
     if (holds) return
     if (performance.now() - startedAtMs > deadlineMs)
-      throw new Error(`Waited ${deadlineMs} ms in vain: ${name}`)
+      throw new Error(`Timed out after ${deadlineMs} ms: ${name}`)
     await Bun.sleep(5)
   }
 }

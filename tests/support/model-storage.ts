@@ -294,11 +294,11 @@ export class ModelStorage implements BulkStorage {
   }
 
   #method<Name extends CallName>(name: Name): BulkStorage[Name] {
-    const carriedOut = (...given: unknown[]) =>
+    const applied = (...given: unknown[]) =>
       this.#call(name, typeof given[0] === 'string' ? given[0] : '', (real) =>
         (real[name] as (...given: unknown[]) => Promise<unknown>)(...given),
       )
-    return carriedOut as BulkStorage[Name]
+    return applied as BulkStorage[Name]
   }
 
   async #call<Result>(

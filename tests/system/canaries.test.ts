@@ -176,7 +176,7 @@ describe('a bridge that handles secrets', () => {
       writeFileSync(join(world.cwd, 'bridge.ini'), badSettings())
       world.bridge.signal('SIGHUP')
       await world.bridge.line(/settings kept/)
-      await eventually('all is told', () => received.some((line) => line.includes('response.405')))
+      await eventually('everything is sent', () => received.some((line) => line.includes('response.405')))
       const said = [await everythingSaid(world), ...received].join('\n')
       statsd.close()
 

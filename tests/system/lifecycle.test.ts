@@ -301,7 +301,9 @@ describe('requests', () => {
       /^sb\.syncclient\.status_code\.200:\d\|c$/,
       /^sb\.credentials\.exchange:1\|c$/,
     ]
-    await eventually('all is told', () => told.every((line) => received.some((each) => line.test(each))))
+    await eventually('everything is sent', () =>
+      told.every((line) => received.some((each) => line.test(each))),
+    )
     statsd.close()
     const statuses = []
     for (let count = 0; count < 20; count++) statuses.push((await fetch(list, { headers })).status)

@@ -14,7 +14,7 @@ describe('service.metrics_listen', () => {
 
     // A slow process is left out.
     const counted = 'sync_bridge_requests_total{route="lbheartbeat",method="GET",status="200"} 12'
-    await eventually('all processes tell what they have counted', async () => {
+    await eventually('all processes report their metrics', async () => {
       const text = await (await fetch(`http://${address}/__metrics__`)).text()
       return text.includes(counted) && (workers === '1' || text.includes(`sync_bridge_processes ${workers}`))
     })

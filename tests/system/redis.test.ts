@@ -77,7 +77,7 @@ describe('serve without Redis and token server', () => {
     await absent.start()
     const answer = await new Client(bridge.url, late.addUser('somebody')).ask('GET', '')
     let body: unknown
-    await eventually('the heartbeat is well', async () => {
+    await eventually('the heartbeat succeeds', async () => {
       const well = await fetch(`${bridge.url}/__heartbeat__`)
       body = await well.json()
       return well.status === 200

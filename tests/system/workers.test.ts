@@ -46,7 +46,7 @@ describe('several workers', () => {
     expect(workersOf(executable).length).toBe(3)
     expect(executable.events('listening').length).toBe(1)
     // A slow worker is left out.
-    await eventually('all tell what they have counted', async () => {
+    await eventually('all report their metrics', async () => {
       const metrics = await metricsOf(executable.url)
       return metrics[answered] === 30 && metrics.sync_bridge_processes === 3
     })
@@ -65,9 +65,9 @@ describe('several workers', () => {
     for (let turn = 0; turn < 3; turn++) {
       const dying = theOne()!
       process.kill(dying, 'SIGKILL')
-      await eventually('the worker is gone', () => !isAlive(dying))
+      await eventually('the worker has ended', () => !isAlive(dying))
       statuses.push(await lbheartbeat(executable.url))
-      await eventually('another one has its place', () => ![dying, undefined].includes(theOne()))
+      await eventually('it was replaced', () => ![dying, undefined].includes(theOne()))
     }
     await eventually('each loss is logged', () => executable.events('worker lost').length >= 3)
     const lost = executable.events('worker lost')
@@ -159,7 +159,7 @@ describe('several workers', () => {
 
     executable.signal('SIGHUP')
 
-    await eventually('both say so', async () => {
+    await eventually('both report it', async () => {
       const answers = await Promise.all(
         Array.from({ length: 12 }, () =>
           fetch(`${executable.url}/v1/`, { headers: { Connection: 'close' } }),

@@ -46,7 +46,7 @@ export async function startNginx(options: FrontOptions): Promise<Front> {
       const count = (text: RegExp) => program.output().match(text)?.length ?? 0
       const exits = count(/exited with code 0/g)
       process.kill(program.pid, 'SIGHUP')
-      await eventually('the workers of before have gone', () => count(/exited with code 0/g) > exits)
+      await eventually('the earlier workers have ended', () => count(/exited with code 0/g) > exits)
     },
   }
 }
