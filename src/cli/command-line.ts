@@ -108,7 +108,7 @@ if there are no problems, otherwise 2.`,
     usage: '--url URL [--deep]',
     summary: 'check that a running service responds',
     options: {
-      url: { value: 'URL', meaning: 'where the service is, such as http://127.0.0.1:8000' },
+      url: { value: 'URL', meaning: 'URL of the service, such as http://127.0.0.1:8000' },
       deep: { meaning: 'check the token server and the cache, too' },
     },
     details: 'Exits 0 if the service returns 200 within five seconds, otherwise 1.',
@@ -136,7 +136,7 @@ saves them in a file that only you can read.`,
     summary: 'list the collections of your account, or the records of one',
     options: {
       account,
-      json: { meaning: 'print one JSON object a line, for programs' },
+      json: { meaning: 'print one JSON object per line, for programs' },
       deleted: { meaning: 'only deletions, which other devices still have to apply' },
     },
     words: [{ name: 'COLLECTION', isOptional: true }],
@@ -186,12 +186,12 @@ and lists it.${ownBridge}`,
       id: { value: 'ID', isList: true, meaning: 'only this record; may be given several times' },
     },
     words: [{ name: 'DIR' }, { name: 'COLLECTION', isList: true }],
-    details: `DIR is one backup, or the folder of all, of which the last complete one is used. Without COLLECTION: all but clients and tabs.
+    details: `DIR is a backup, or a folder of backups, whose last complete one is used. Without COLLECTION: all but clients and tabs.
 Set BACKUP_SYNC_KEY in the environment if the backup has another sync key.${ownBridge}`,
   },
   add: {
     usage: 'URL [OPTIONS]',
-    summary: 'add a bookmark, like Firefox does',
+    summary: 'add a bookmark, the way Firefox does',
     options: {
       account,
       title: { value: 'TITLE', meaning: 'its title; the address by default' },

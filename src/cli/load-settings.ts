@@ -30,7 +30,7 @@ export function loadSettings(
   } catch (cause) {
     const { code } = cause as { code?: unknown }
     const group = `make it readable for the service: chgrp sync-bridge ${path} && chmod 640 ${path}`
-    const remedy = code === 'EACCES' ? group : 'name the settings file with --config FILE'
+    const remedy = code === 'EACCES' ? group : 'specify the settings file with --config FILE'
     report(`${path}: cannot be read (${reasonOf(cause)}): ${remedy}`)
     return null
   }

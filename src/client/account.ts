@@ -67,7 +67,7 @@ export function checkAccount(given: Partial<Account>): Account {
   const bucket = bucketOf(keyId)
   const givenBucket = value('bucket').toLowerCase()
   if (givenBucket !== '' && givenBucket !== bucket) {
-    const advice = 'Leave it empty if the key id is right: the bucket follows from it.'
+    const advice = 'Leave it empty if the key id is right: the bucket is derived from it.'
     throw wrong('bucket', `This bucket belongs to another account than the key id. ${advice}`)
   }
   const bridgeUrl = value('bridgeUrl')

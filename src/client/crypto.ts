@@ -136,7 +136,7 @@ export async function encryptRecord(
 
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
-const notEncrypted = 'It is not encrypted like Firefox does it'
+const notEncrypted = 'It is not encrypted in the format of Firefox'
 
 function readPayload({ id, payload = '' }: EncryptedRecord): Payload {
   try {

@@ -68,7 +68,7 @@ export function checkUrl(url: string): void {
     throw new ClientError(`Cannot add an address of ${url.length} characters: Firefox keeps ${longestUrl}`)
   if (!URL.canParse(url))
     throw new ClientError(
-      `Cannot add ${JSON.stringify(url)}: an address begins with https:// or the like, and has no blanks in its host`,
+      `Cannot add ${JSON.stringify(url)}: an address must begin with https:// or similar, without spaces in its host`,
     )
 }
 
@@ -105,7 +105,7 @@ function findFolder(records: ReadableRecord[], wanted: string): ReadableRecord {
   if (found.length === 0) throw new ClientError(`There is no folder ${JSON.stringify(wanted)}`)
   const ids = found.map(({ record, path }) => `${record.stored.id} (in ${path})`).join(', ')
   throw new ClientError(
-    `There are ${found.length} folders ${JSON.stringify(wanted)}: name one by its id, ${ids}`,
+    `There are ${found.length} folders ${JSON.stringify(wanted)}: use one of these ids: ${ids}`,
   )
 }
 

@@ -125,7 +125,7 @@ export class SyncClient {
       const isOther = error instanceof Error && error.name === 'UnreadableRecord'
       if (!isOther) throw new ClientError((error as Error).message, { field: 'syncKey' })
       throw new ClientError(
-        'This sync key does not decrypt the account: it is an old one, or that of another account.',
+        'This sync key does not decrypt the account: it is outdated, or belongs to another account.',
         {
           field: 'syncKey',
         },

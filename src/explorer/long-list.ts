@@ -130,7 +130,7 @@ export class LongList<T extends object> {
     })
     const more = Math.max(0, count - maxRows)
     this.#rest.hidden = more === 0
-    this.#rest.textContent = `${more.toLocaleString()} more have no row here: search for them, or download all.`
+    this.#rest.textContent = `${more.toLocaleString()} more are not shown here: search for them, or download all.`
     return first
   }
 

@@ -37,12 +37,17 @@ export function createObservers(
   const credentials = counter('credentials_total', 'Sources of credentials', ['event'], ['rejected-entry'])
   const redisErrors = counter('redis_errors_total', 'Redis errors', ['reason'], redisTroubles)
   const openings = 'circuit_breaker_openings_total'
-  const opened = counter(openings, 'Openings of circuit breakers', ['target'], ['token', 'storage'])
+  const opened = counter(
+    openings,
+    'Number of times that a circuit breaker opened',
+    ['target'],
+    ['token', 'storage'],
+  )
   const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], errorOutcomes)
   const brokenLists = counter('lists_broken_total', 'Lists that broke off after their start was sent')
   const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
   const shed = counter('requests_shed_total', 'Requests rejected under load', ['reason'], rejectionReasons)
-  const lagSeconds = timing('event_loop_lag_seconds', 'Lateness of the event loop')
+  const lagSeconds = timing('event_loop_lag_seconds', 'Delay of the event loop')
 
   // Logs each such event at most once a minute, because one line per request would bury everything else.
   const quietUntilMs = new Map<string, number>()

@@ -3,7 +3,7 @@ import { isAbsolute, join } from 'node:path'
 import { canonicalCollection } from '../domain/record.ts'
 import { quoteText } from '../observability/log.ts'
 
-/** The value of a setting's text, or the problem with it: `is empty: write a text`, with the remedy after the colon. */
+/** The value of a setting's text, or the problem with it: `is empty: write some text`, with the remedy after the colon. */
 export type Reading<T> = { value: T } | { problem: string }
 
 /** The context of reading a setting. */
@@ -72,7 +72,7 @@ export function choice<T extends string>(...choices: T[]): Reader<T> {
 
 /** One line of text. */
 export const text: Reader<string> = (given, context) =>
-  given === '' ? { problem: 'is empty: write a text' } : prefix(given, context)
+  given === '' ? { problem: 'is empty: write some text' } : prefix(given, context)
 
 /** One line of text that may be empty. */
 export const prefix: Reader<string> = (given) => {

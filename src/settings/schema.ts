@@ -43,7 +43,7 @@ export const settingsSchema = {
   host: setting(address.listeningHost, '127.0.0.1', 'Address to listen on'),
   port: setting(integer(0, 65535), '8000', 'Port to listen on; 0 takes a free one'),
   workers: setting(integer(1, 256), '1', 'Processes that share the port'),
-  worker_timeout_seconds: setting(seconds(3600), '10', 'When a worker that does not respond is replaced'),
+  worker_timeout_seconds: setting(seconds(3600), '10', 'Time after which an unresponsive worker is replaced'),
   http_scheme: optional(choice('http', 'https'), 'https', 'Scheme of generated URLs; none: http'),
   http_host: optional(
     address.publicHost,
@@ -57,7 +57,7 @@ export const settingsSchema = {
     'https://example.org/docs',
     "Link to documentation; none: the bridge's own",
   ),
-  error_info_link: optional(address.link, 'https://example.org/help', 'Link in the response to a defect'),
+  error_info_link: optional(address.link, 'https://example.org/help', 'Link in responses to internal errors'),
   token_server_url: setting(
     address.tokenServerUrl,
     required,
@@ -97,7 +97,7 @@ export const settingsSchema = {
   retry_after_seconds: setting(integer(1, 86_400), '30', 'Minimum Retry-After of failures'),
   backoff: optional(integer(0, 86_400), '60', 'Asks clients to pause for this many seconds'),
   eos: optional(isoDate, '2031-12-31', 'End of service: a date, or a date and time with zone'),
-  eos_message: optional(text, 'The service moves.', 'Tells clients about the end of service'),
+  eos_message: optional(text, 'The service moves.', 'Message to clients about the end of service'),
   eos_url: optional(address.link, 'https://example.org/end', 'Where clients read about the end of service'),
   cors_origins: setting(
     address.origins,
@@ -134,7 +134,7 @@ export const settingsSchema = {
     'false',
     'Gives an empty list of changes the ETag of the request, so that kinto.js survives deletions',
   ),
-  reuse_port: setting(boolean, 'false', 'Shares the port with another instance that takes over'),
+  reuse_port: setting(boolean, 'false', 'Shares the port, so that another instance can take over'),
   shutdown_delay_seconds: setting(
     seconds(3600, 'from 0'),
     '0',

@@ -39,9 +39,9 @@ export function annotatedIni(secretHex: string): string {
 }
 
 const introduction = [
-  '# Settings of sync-bridge. A line is a setting or a comment; comments begin with # and have lines of their own.',
-  '# Settings that are commented out show their defaults. Variables SERVICE_<NAME> of the environment override what',
-  '# stands here. "sync-bridge check --config FILE" lists every problem.',
+  '# Settings of sync-bridge. A line is a setting or a comment; comments begin with # and are on separate lines.',
+  '# Settings that are commented out show their defaults. Environment variables SERVICE_<NAME> override',
+  '# this file. "sync-bridge check --config FILE" lists every problem.',
   '# Upstream is the token server and the storage. This file contains a secret: only the service should read it.',
 ]
 

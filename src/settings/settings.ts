@@ -65,7 +65,7 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
     if ('problem' in reading) {
       // Some INI readers allow comments at the end of a line, so operators write them.
       const isCommented = /\s[#;]/.test(text!) && !setting.secret
-      const hint = isCommented ? ', and comments on lines of their own' : ''
+      const hint = isCommented ? ', and comments on separate lines' : ''
       problems.push({ where: source, key: `service.${name}`, problem: reading.problem + hint })
     } else if (!gate) Object.assign(settings, { [camelCase(name)]: reading.value })
     else if (reading.value === true) writable[gate.method].add(gate.collection)

@@ -166,7 +166,7 @@ describe('long lists', () => {
 
     expect(last).toBe('299999')
     expect(new Set(places).size).toBeGreaterThan(10)
-    expect(rest).toStartWith('700,000 more have no row here')
+    expect(rest).toStartWith('700,000 more are not shown here')
   })
 
   it('are navigated with the arrow keys, and a row leads to its site', async () => {

@@ -64,7 +64,7 @@ describe('main', () => {
 
     expect(exitCode).toBe(2)
     expect(stderr.toString()).toBe(
-      `${path}: cannot be read (${reason}): name the settings file with --config FILE\n`,
+      `${path}: cannot be read (${reason}): specify the settings file with --config FILE\n`,
     )
   })
 })

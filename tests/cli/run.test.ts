@@ -15,7 +15,7 @@ Your own data:
   export      write your data, decrypted, to standard output or a file
   backup      back up your account into a folder
   restore     show what a backup would restore; with --write, restore it
-  add         add a bookmark, like Firefox does
+  add         add a bookmark, the way Firefox does
   watch       print a line of JSON for each change
   open        show your data in your browser, decrypted there
   disconnect  revoke the access, and remove the account file
@@ -40,7 +40,7 @@ const healthcheckHelp = `Check that a running service responds.
 
 Usage: sync-bridge healthcheck --url URL [--deep]
 
-  --url URL  where the service is, such as http://127.0.0.1:8000
+  --url URL  URL of the service, such as http://127.0.0.1:8000
   --deep     check the token server and the cache, too
 
 Exits 0 if the service returns 200 within five seconds, otherwise 1.

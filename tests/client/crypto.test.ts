@@ -70,10 +70,10 @@ describe('encryptRecord', () => {
 describe('UnreadableRecord', () => {
   it.each([
     ['It was encrypted with another key, or tampered with', sealed(clear, { hmac: '00'.repeat(32) })],
-    ['It is not encrypted like Firefox does it', undefined],
-    ['It is not encrypted like Firefox does it', damaged['invalid JSON']],
-    ['It is not encrypted like Firefox does it', damaged['an IV that is not text']],
-    ['It is not encrypted like Firefox does it', damaged['no padding']],
+    ['It is not encrypted in the format of Firefox', undefined],
+    ['It is not encrypted in the format of Firefox', damaged['invalid JSON']],
+    ['It is not encrypted in the format of Firefox', damaged['an IV that is not text']],
+    ['It is not encrypted in the format of Firefox', damaged['no padding']],
     ['Its content is not a record', sealed('7')],
     ['Its content belongs to another id', damaged['content of another id']],
   ])('explains: %s', async (reason, payload) => {

@@ -613,7 +613,7 @@ describe('restore', () => {
 
     const bookmarks = await bookmarksOf(user)
     expect(dry.output).toContain('bookmarks  deleted    My recipes/\n')
-    expect(dry.output).toContain('bookmarks  mended     Bookmarks Menu/\n')
+    expect(dry.output).toContain('bookmarks  repaired   Bookmarks Menu/\n')
     expect(errors).toContain('bookmarks: 4 to write')
     expect(errors).toContain('  4 written, 0 skipped')
     expect(code).toBe(0)

@@ -206,7 +206,7 @@ port = 1e3
 port = 65536
   % is out of range: write a number from 0 to 65535
 port = 80 ; usual
-  % is not an integer: write a number from 0 to 65535, and comments on lines of their own
+  % is not an integer: write a number from 0 to 65535, and comments on separate lines
 workers = 0
   % is out of range: write a number from 1 to 256
 http_scheme = HTTPS
@@ -217,7 +217,7 @@ http_host = x:0
 http_api_version = 1
   % is not a version: write MAJOR.MINOR, such as 1.5
 project_name =
-  is empty: write a text
+  is empty: write some text
 project_docs = docs
   % is not a URL: write a URL that begins with https:// or http://
 upstream_timeout_seconds = 0

@@ -133,7 +133,7 @@ def check_account(given: Account) -> Account:
         raise _wrong("key_id", f"The key id must be {shape}.")
     bucket = _hex_of_base64(state[1])
     if account.bucket.lower() not in ("", bucket):
-        advice = "Leave it empty if the key id is right: the bucket follows from it."
+        advice = "Leave it empty if the key id is right: the bucket is derived from it."
         raise _wrong("bucket", f"This bucket belongs to another account than the key id. {advice}")
     account.bucket = bucket
     if account.bridge_url == "":

@@ -23,7 +23,7 @@ from .fields import quoted
 # A decrypted record: `id`, `deleted`, and the fields of its collection.
 ClearRecord = Dict[str, Any]
 
-_NOT_ENCRYPTED = "It is not encrypted like Firefox does it"
+_NOT_ENCRYPTED = "It is not encrypted in the format of Firefox"
 _OTHER_KEY = "It was encrypted with another key, or tampered with"
 
 

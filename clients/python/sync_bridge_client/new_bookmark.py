@@ -91,7 +91,7 @@ def check_url(url: str) -> None:
     if len(url) > _LONGEST_URL:
         raise ClientError(f"Cannot add an address of {len(url)} characters: Firefox keeps {_LONGEST_URL}")
     if not _is_address(url):
-        advice = "an address begins with https:// or the like, and has no blanks in its host"
+        advice = "an address must begin with https:// or similar, without spaces in its host"
         raise ClientError(f"Cannot add {quoted(url)}: {advice}")
 
 
@@ -151,4 +151,4 @@ def _find_folder(records: Iterable[SyncRecord], wanted: str) -> BookmarkNode:
     if not found:
         raise ClientError(f"There is no folder {quoted(wanted)}")
     ids = ", ".join(f"{node.record.stored.id} (in {node.path})" for node in found)
-    raise ClientError(f"There are {len(found)} folders {quoted(wanted)}: name one by its id, {ids}")
+    raise ClientError(f"There are {len(found)} folders {quoted(wanted)}: use one of these ids: {ids}")

@@ -140,7 +140,7 @@ class SyncClient:
         try:
             return collection_keys(sync_key_pair, record["id"], record.get("payload"))
         except UnreadableRecord as error:
-            message = "This sync key does not decrypt the account: it is an old one, or that of another account."
+            message = "This sync key does not decrypt the account: it is outdated, or belongs to another account."
             raise ClientError(message, field="sync_key") from error
         except ValueError as error:
             raise ClientError(str(error), field="sync_key") from error

@@ -25,7 +25,7 @@ export function accountPath(options: GivenOptions, { environment }: Pick<Host, '
   const configuration = XDG_CONFIG_HOME || (HOME && join(HOME, '.config'))
   if (configuration) return join(configuration, 'sync-bridge', 'account.env')
   throw new ClientError(
-    'Cannot find the account: neither HOME nor XDG_CONFIG_HOME is set. Name it with --account FILE',
+    'Cannot find the account: neither HOME nor XDG_CONFIG_HOME is set. Specify it with --account FILE',
   )
 }
 
@@ -37,7 +37,7 @@ export function readAccountFile(path: string, host: Host): Partial<Account> {
   } catch (error) {
     const isAbsent = (error as NodeJS.ErrnoException).code === 'ENOENT'
     const remedy = isAbsent
-      ? 'run "sync-bridge connect" first, or name it with --account FILE'
+      ? 'run "sync-bridge connect" first, or specify it with --account FILE'
       : 'check its owner and permissions'
     throw new ClientError(`Cannot read the account ${path} (${reasonOf(error)}): ${remedy}`)
   }

@@ -198,7 +198,7 @@ class Backup {
     const { client, tell } = this.#session
     const { syncKey } = client.account
     if (syncKey === '') {
-      tell('Cannot check that the backup can be decrypted: SYNC_KEY is missing in the account')
+      tell('Cannot check that the backup can be decrypted: SYNC_KEY is missing from the account')
       return []
     }
     const problems: string[] = []

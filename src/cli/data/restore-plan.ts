@@ -111,7 +111,7 @@ export class Translator {
     if (found.length > 1) {
       const ids = found.map(({ record, path }) => `${record.stored.id} (in ${path})`).join(', ')
       throw new ClientError(
-        `The backup has ${found.length} folders ${JSON.stringify(wanted)}: use an id instead: ${ids}`,
+        `The backup has ${found.length} folders ${JSON.stringify(wanted)}: use one of these ids: ${ids}`,
       )
     }
     return new Set(walk(found).map(({ record }) => record.stored.id))

@@ -35,7 +35,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
     tell(`From ${backup}`)
     const key = host.environment.BACKUP_SYNC_KEY || client.account.syncKey
     if (client.account.syncKey === '')
-      throw new ClientError('SYNC_KEY is missing in the account', { field: 'syncKey' })
+      throw new ClientError('SYNC_KEY is missing from the account', { field: 'syncKey' })
     const translator = await Translator.create(client, backup, key)
     if (translator.hasNewKeys)
       tell('The account has new keys since this backup: records will be encrypted again')
