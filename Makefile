@@ -1,11 +1,11 @@
-# One runtime, in one version: the one in PATH if it is that, and else npm's package of it.
+# The pinned runtime: the one in PATH if its version matches, otherwise npm's package.
 BUN_VERSION := 1.4.5
 BUN := $(shell [ "$$(bun --version 2>/dev/null)" = "$(BUN_VERSION)" ] && echo bun || echo npx --yes bun@$(BUN_VERSION))
-# npm's news about itself would come before what is asked for.
+# Keeps npm's own notices out of the output.
 export npm_config_update_notifier := false
 export npm_config_loglevel := error
 COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
-# Where the source can be had, for __version__: the public address of the repository, unless something else is given.
+# Where to get the source, for __version__: by default the public address of the repository.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
 .PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build site pictures bench client python-client deb dist clean
@@ -19,7 +19,7 @@ run: build ## starts a storage with sample data, and a bridge to it
 test: build ## every test, against real servers and the executable
 	@BUN="$(BUN)" bash tests/run.sh
 
-# The folders that need no other program, no executable and no quiet machine.
+# The folders that need no other programs, no executable and no idle machine.
 FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ service/ cli/ spec/
 
 test-fast: node_modules ## the tests that take less than half a minute
@@ -28,7 +28,7 @@ test-fast: node_modules ## the tests that take less than half a minute
 test-tools: ## installs the programs that tests start, from Debian's packages
 	@bash tests/tools.sh install
 
-test-systemd: build ## runs the Debian package under a real systemd; for root
+test-systemd: build ## runs the Debian package under a real systemd, as root
 	@BUN="$(BUN)" bash tests/operate/real-systemd.sh
 
 check: node_modules ## types, lint, format

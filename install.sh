@@ -52,7 +52,7 @@ main() {
   elif [ "$(id -u)" != 0 ]; then
     fail 'Cannot install for all users: only root can, so run this with sudo, or leave out --all'
   fi
-  # Its lines name what was installed: "f FILE", and "d FOLDER" for a folder that was not there before.
+  # Its lines list what was installed: "f FILE", and "d FOLDER" for a folder that did not exist before.
   list=$prefix/share/$name/installed
   if [ $is_removal = yes ]; then remove; else install_release; fi
 }
@@ -198,7 +198,7 @@ place() { # moves the new files to where they belong, and removes those of the l
   done <"$work/folders"
   (cd "$work/new" && find . -type f | sed 's|^\./||') >"$work/files"
   while IFS= read -r file; do
-    # Moving replaces an executable that runs.
+    # Moving can replace a running executable.
     cp "$work/new/$file" "$prefix/$file.new"
     mv -f "$prefix/$file.new" "$prefix/$file"
     echo "f $prefix/$file" >>"$work/list"

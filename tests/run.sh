@@ -1,9 +1,9 @@
 #!/bin/bash
-# Runs all tests, or those that are named, and ends with a line that counts them. Tests whose program this machine lacks are
+# Runs all tests, or the named ones, and prints a summary line at the end. Tests whose programs are missing on this machine are
 # skipped and counted; with NO_SKIPS=1 that is a failure.
 set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
-# Where Debian has servers; an ordinary user does not look there.
+# Debian's servers are there, but not in an ordinary user's PATH.
 export PATH=$PATH:/usr/sbin:/sbin
 
 packages=$(bash tests/tools.sh)
@@ -23,7 +23,7 @@ if [ -n "$packages" ]; then
 fi
 
 log=$(mktemp)
-# Everything that bridges print during the tests.
+# The output of all bridges during the tests.
 export PRINTED_BY_BRIDGES=$(mktemp)
 trap 'rm -f "$log" "$PRINTED_BY_BRIDGES"' EXIT
 code=0
@@ -39,13 +39,13 @@ else
     -not -path 'tests/costs/*' -not -name troubleshooting.test.ts)
   # Files of a worker share the modules that they import, which saves a tenth of the time.
   run --parallel=3 --no-isolate $others
-  # Browsers draw without a graphics card, so two of them take the whole machine.
+  # Browsers render without a GPU, so two of them use the whole machine.
   browsers=$(files tests/browser tests/firefox)
   [ -z "$browsers" ] || run --parallel=2 --no-isolate $browsers
-  # What measures processor time, and a process that is to be late by its own fault, want one neighbour at most.
+  # Tests that measure CPU time, or whose process must only be delayed by the test itself, run with at most one other.
   measured=$(files tests/costs tests/operate/troubleshooting.test.ts)
   [ -z "$measured" ] || run --parallel=2 $measured
-  # What other users feel of an attack is to be the bridge's doing alone.
+  # Alone, so that only the bridge decides how an attack affects other users.
   attacks=$(files tests/attacks)
   [ -z "$attacks" ] || run $attacks
 fi
@@ -54,11 +54,11 @@ count() { grep -Eo "^ *[0-9]+ $1\$" "$log" | awk '{ total += $1 } END { print to
 passed=$(count pass)
 failed=$(count fail)
 skipped=$((skipped + $(count skip)))
-# A runner that dies before it counts has failed, whatever it had counted.
+# A runner that dies before its summary has failed, whatever it had counted.
 [ "$code" = 0 ] || [ "$failed" != 0 ] || failed=1
 [ "$passed" != 0 ] || code=1
 
-# What secrets look like: tokens, assertions and Hawk ids; key ids; Hawk keys; client states and secrets of the cache.
+# The patterns of secrets: tokens, assertions and Hawk ids; key ids; Hawk keys; client states and secrets of the cache.
 secret='eyJ[A-Za-z0-9_-]{20}|(^|[^0-9])[0-9]{13}-[A-Za-z0-9_-]{22}([^A-Za-z0-9_-]|$)|[A-Za-z0-9_-]{43}=|[0-9a-f]{32}'
 leaks=$(grep -cE "$secret" "$PRINTED_BY_BRIDGES")
 if [ "$leaks" != 0 ]; then
@@ -81,7 +81,7 @@ if [ "$skipped" != 0 ]; then
   [ -z "${NO_SKIPS:-}" ] || code=1
 fi
 echo
-# What failed is said again, because of a long output often only the end is kept.
+# Repeats the failures, because often only the end of a long output is kept.
 awk '/^\(pass\) /{text=""; next} {text=text $0 "\n"} /^\(fail\) /{if(!seen[$0]++) printf "%s", text; text=""}' "$log" |
   cut -c 1-400 | tail -60
 echo "$passed passed, $failed failed$([ "$skipped" = 0 ] || echo ", $skipped skipped")"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Programs that tests start. `tests/tools.sh` names the packages of Debian with those that are missing here; `tests/tools.sh
+# The programs that tests start. `tests/tools.sh` prints the Debian packages of missing ones; `tests/tools.sh
 # install` installs them.
 set -u
 export PATH=$PATH:/usr/sbin:/sbin
@@ -12,7 +12,7 @@ tools='redis-server:redis-server chromium:chromium firefox-esr:firefox-esr hapro
   rpm:rpm ssh-keygen:openssh-client shellcheck:shellcheck man:man-db'
 
 packages=()
-# Debian has these modules of Python and PHP in packages of their own.
+# Debian has separate packages for these modules of Python and PHP.
 python3 -c 'import ensurepip' 2>/dev/null || packages+=(python3-venv)
 [ -e /usr/share/php/Shaarli/NetscapeBookmarkParser/autoload.php ] || packages+=(php-netscape-bookmark-parser)
 for tool in $tools; do

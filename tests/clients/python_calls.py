@@ -1,4 +1,4 @@
-"""Makes the calls that applications make with kinto-http, and prints what came of each as JSON."""
+"""Makes the calls that applications make with kinto-http, and prints the result of each as JSON."""
 
 import json
 import sys

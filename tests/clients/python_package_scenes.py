@@ -1,4 +1,4 @@
-"""Plays one scene with sync-bridge-client, by its name, and prints what came of it as JSON. The account is that of its file."""
+"""Runs one scene with sync-bridge-client, by name, and prints its result as JSON, for the account in its file."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ def tree() -> Any:
 
 
 def titles() -> Any:
-    """Goes to a terminal or a file as it is."""
+    """Can be printed to a terminal or a file unchanged."""
     for node in walk(bookmark_tree(client().collection("bookmarks").records())):
         print(node.title, node.path, text_of(node.clear.get("title")), file=sys.stderr)
 
@@ -64,7 +64,7 @@ def count() -> Any:
 
 
 def opened() -> Any:
-    """How many bookmarks each of these accounts has, or what is wrong with it."""
+    """The number of bookmarks of each account, or its error."""
     found: List[Any] = []
     for file in ARGUMENTS:
         try:
@@ -75,7 +75,7 @@ def opened() -> Any:
 
 
 def replaced() -> Any:
-    """Renews a token while somebody puts another account into the file."""
+    """Renews a token while another account is written to the file."""
     account = read_account_file()
     assert account.file is not None
     other = account.file.read_text().replace(account.refresh_token, "other")
@@ -89,7 +89,7 @@ def add() -> Any:
 
 
 def rename() -> Any:
-    """Writes a bookmark with another title, one that nobody may write, and one that somebody else has changed."""
+    """Writes a bookmark with another title, one that is not writable, and one that another client has changed."""
     c = client()
     title = json.loads(ARGUMENTS[0])
     payload = c.encrypt("bookmarks", {"id": "renamed", "type": "bookmark", "title": title})
@@ -103,7 +103,7 @@ def rename() -> Any:
 
 
 def watch() -> Any:
-    """Watches as long as the scene goes on: the argument says what happens while the client sleeps."""
+    """Watches until the scene ends: the argument says what happens while the client sleeps."""
     failures: List[str] = []
     naps: List[float] = []
     pauses: List[int] = []
@@ -135,7 +135,7 @@ def addresses() -> Any:
 
 
 def accounts() -> Any:
-    """The account of each text, as lines, or which field is wrong, and how."""
+    """The account of each text, as lines, or the invalid field with the reason."""
     found: List[Any] = []
     for text in json.load(sys.stdin):
         try:
@@ -146,7 +146,7 @@ def accounts() -> Any:
 
 
 def shown() -> Any:
-    """What an account shows of itself."""
+    """The printed form of an account."""
     return repr(read_account_file())
 
 

@@ -1,4 +1,4 @@
-"""Plays one scene with kinto-http, by its name, and prints what came of it as JSON."""
+"""Runs one scene with kinto-http, by name, and prints its result as JSON."""
 
 import json
 import sys

@@ -1,13 +1,13 @@
 #!/bin/bash
-# What real-systemd.sh runs inside the first machine: the ten commands of docs/run.md, as they stand but for the two lines
-# that are everybody's own.
+# real-systemd.sh runs this inside the first machine: the ten commands of docs/run.md, unchanged except for the two lines
+# that operators must change.
 set -u
 cd /root || exit 1
 
-# The token server, which the machine of an operator finds elsewhere.
+# The token server, which is on another machine in production.
 systemd-run -q --unit=upstream /project/dist/sync-bridge sandbox --upstream-only --token-port 9001 --storage-port 9002
 for _ in $(seq 80); do journalctl -q -u upstream --grep TOKEN_SERVER_URL >/dev/null && break; sleep 0.1; done
-# As every Debian that is installed on a machine has it, with a name for clients.
+# As on every installed Debian, plus a name for clients.
 echo 127.0.0.1 localhost sync.localhost >/etc/hosts
 cp /release.deb sync-bridge_0_amd64.deb
 sed -n '/^## One machine/,/^## /{/^```sh/,/^```/{/^```/!p}}' /project/docs/run.md |
@@ -15,7 +15,7 @@ sed -n '/^## One machine/,/^## /{/^```sh/,/^```/{/^```/!p}}' /project/docs/run.m
 cat commands
 
 SECONDS=0
-# curl believes Caddy's own authority, and nobody is there to answer a question.
+# curl trusts Caddy's own authority, and prompts get no input.
 CURL_CA_BUNDLE=/var/lib/caddy/.local/share/caddy/pki/authorities/local/root.crt \
   bash commands </dev/null >said 2>&1
 code=$?

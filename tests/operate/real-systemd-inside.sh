@@ -1,9 +1,9 @@
 #!/bin/bash
-# What real-systemd.sh runs inside the machine.
+# real-systemd.sh runs this inside the machine.
 set -u
 . /project/tests/operate/systemd-steps.sh
 
-# A minimal Debian has no procps, of whose programs only this test needs some.
+# A minimal Debian has no procps, and only this test needs some of its programs.
 rm -f /bin/kill
 
 echo "systemd $(systemctl --version | awk 'NR == 1 { print $2 }'), Linux $(uname -r)"
@@ -91,7 +91,7 @@ expect 'a start warns where connections can be reset' logged 'taking over can re
 under_load 'upgrades where the kernel does not move connections' yes 8 upgrade
 
 expect 'it is stopped' systemctl stop sync-bridge
-# With the old control groups in a container systemd does not wait for a process that it did not start itself.
+# With cgroup v1 in a container, systemd does not wait for a process that it did not start itself.
 if [ -e /sys/fs/cgroup/cgroup.controllers ]; then
   expect 'with success' [ "$(systemctl show -P Result sync-bridge)" = success ]
 fi

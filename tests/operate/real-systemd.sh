@@ -1,5 +1,5 @@
 #!/bin/bash
-# Boots a small Debian under a real systemd, three times. First it types the ten commands of docs/run.md, with the network that
+# Boots a small Debian under a real systemd, three times. First it runs the ten commands of docs/run.md, with the network that
 # they need. Then it operates the service without a network: install, start, crash, watchdog, reload, upgrade under load,
 # removal. Then it upgrades 0.1.0 to this version and goes back. Run as root: tests/operate/real-systemd.sh [FOLDER]
 # FOLDER keeps the Debian between runs (dist/systemd-machine by default).
@@ -59,7 +59,7 @@ cleanup() {
 results=$(mktemp -d "$folder/results.XXXXXX")
 trap cleanup EXIT
 
-# boot SCRIPT OPTION…: a fresh machine runs this script of ours and goes off; fails unless all was as expected.
+# boot SCRIPT OPTION…: a fresh machine runs this script and shuts down; fails unless everything was as expected.
 boot() {
   local script=$1
   shift
@@ -90,7 +90,7 @@ UNIT
   }
 }
 
-# A network of its own, from which the world can be reached, but not this machine.
+# A network namespace that can reach the internet, but not this machine.
 unshare --net sleep infinity &
 network+=($!)
 slirp4netns --configure --disable-host-loopback "${network[0]}" tap0 >"$folder/network.log" 2>&1 &

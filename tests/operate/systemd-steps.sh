@@ -1,4 +1,4 @@
-# What the scripts that run inside the machine have in common.
+# Shared by the scripts that run inside the machine.
 # shellcheck shell=bash
 failures=0
 ini=/etc/sync-bridge/sync-bridge.ini
@@ -24,7 +24,7 @@ answers_with() { bun -e "process.exit((await fetch('http://127.0.0.1:8000/v1/'))
 another_process() { [ "$(main_pid)" != "$1" ] && [ "$(main_pid)" != 0 ] && [ "$(systemctl is-active sync-bridge)" = active ]; }
 is_scheduled() { chrt -p "$1" | grep -q "SCHED_$2$"; }
 is_mode() { [ "$(stat -c '%a %U:%G' "$1")" = "$2" ]; }
-complaints() { # what systemd has said of the unit, but for what the crashes, hangs and bad settings below are to make it say
+complaints() { # systemd's warnings about the unit, without those that the crashes, hangs and bad settings below cause
   journalctl -q -o cat -p warning _PID=1 | grep -i sync-bridge |
     grep -vE 'process exited, code=|Failed with result|Failed to start|Watchdog timeout|Killing process|Reload failed'
 }
@@ -40,7 +40,7 @@ load() { # 24 000 requests of 40 clients, half of which keep their connections; 
     const { requests, freshConnections, failures, missing } = await startLoad(plan).report
     console.log(JSON.stringify({ requests, freshConnections, failures, missing: missing.length }))"
 }
-under_load() { # under_load WHAT MAY_LOSE TURNS COMMAND…: runs the command so often while 40 clients ask
+under_load() { # under_load WHAT MAY_LOSE TURNS COMMAND…: runs the command that many times while 40 clients send requests
   local what=$1 may_lose=$2 turns=$3 turn report
   shift 3
   load >/tmp/report &
@@ -58,7 +58,7 @@ under_load() { # under_load WHAT MAY_LOSE TURNS COMMAND…: runs the command so 
   esac
 }
 
-start_upstream() { # a storage with sample data; sets TOKEN_SERVER_URL and what names its user, and lets the unit log all
+start_upstream() { # a storage with sample data; sets TOKEN_SERVER_URL and the user's variables, and lets the unit log everything
   systemd-run -q --unit=upstream sync-bridge sandbox --upstream-only --token-port 9001 --storage-port 9002
   until_true journalctl -q -u upstream --grep SYNC_KEY
   eval "$(journalctl -q -o cat -u upstream | grep -E '^(BUCKET|KEY_ID|BEARER_TOKEN|TOKEN_SERVER_URL)=')"

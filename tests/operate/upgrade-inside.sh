@@ -1,5 +1,5 @@
 #!/bin/bash
-# What real-systemd.sh runs inside the last machine: from 0.1.0 to this version under load, and back again.
+# real-systemd.sh runs this inside the last machine: upgrades 0.1.0 to this version under load, and goes back.
 set -u
 . /project/tests/operate/systemd-steps.sh
 

@@ -61,7 +61,7 @@ def parse_account(text: str) -> Account:
     for name, value in re.findall(r"""\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)""", text):
         if name in _NAMES:
             found[_NAMES[name]] = _without_quotes(value)
-    return Account(**found)  # type: ignore[arg-type]  # mypy can't tell which fields are texts
+    return Account(**found)  # type: ignore[arg-type]  # mypy can't infer which fields are strings
 
 
 def format_account(account: Account) -> str:
@@ -125,7 +125,7 @@ def check_account(given: Account) -> Account:
     Raises ClientError with the name of the invalid field. The bucket is optional; so is the sync key, if nothing is decrypted.
     """
     cleaned = {name: _without_quotes(getattr(given, name)) for name in _NAMES.values()}
-    account = dataclasses.replace(given, **cleaned)  # type: ignore[arg-type]  # all of these are texts
+    account = dataclasses.replace(given, **cleaned)  # type: ignore[arg-type]  # all of these are strings
     account.token = _read_token(account.token)
     state = re.fullmatch(r"\d+-([\w-]{22})={0,2}", account.key_id, re.ASCII)
     if state is None:

@@ -30,7 +30,7 @@ class ClientOptions:
 
     # Maximum retries of a request that gets 503 or 429 with a pause of up to a minute.
     max_pauses: int = 3
-    # Called before each pause, with its length in seconds and the status; 200 for a `Backoff` that `changes` keeps.
+    # Called before each pause, with its length in seconds and the status; 200 for a `Backoff` that `changes` respects.
     on_pause: Optional[Callable[[float, int], None]] = None
     # Called with a renewed access token, which is also written to the account's file.
     on_new_token: Optional[Callable[[str], None]] = None
@@ -102,7 +102,7 @@ class Requests:
         try:
             # A redirect could send the credentials to another server.
             content, headers = self._session.request(method, path or "/", payload=body, allow_redirects=False)
-            # The session would refuse the rest of what was begun until a `Backoff` is over; `changes` keeps it between its rounds.
+            # The session would reject the rest of a started read until a `Backoff` is over; `changes` respects it between rounds.
             self._backoff_until = max(self._backoff_until, self._session.backoff or 0)
             self._session.backoff = None
         except requests.exceptions.JSONDecodeError as error:

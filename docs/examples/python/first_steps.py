@@ -76,7 +76,7 @@ def main():
     print(f"{client.server_info()['project_name']} has {total(client)} records in {collection}")
 
     newest = client.get_records(_sort="newest", _limit=3)
-    # Of the list that was read last, so before the next one. Keep it, and ask only for what is newer the next time:
+    # The timestamp of the last list that was read. Save it, and request only newer records the next time:
     # client.get_records(_since=timestamp)
     timestamp = client.get_records_timestamp()
     for record in newest:
