@@ -93,7 +93,13 @@ describe('section 4: PUT record', () => {
   })
 
   it('accepts JSON under the usual names, or under none', async () => {
-    const types = ['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset="UTF-8"']
+    const types = [
+      'application/json',
+      'application/json; charset=utf-8',
+      'Application/JSON;charset="UTF-8"',
+      'application/json;',
+      'application/json; odata=verbose; charset=utf-8',
+    ]
     for (const type of types) {
       const { status } = await bridge.ask(record('typed'), putOf({ payload: type }, { 'Content-Type': type }))
 
