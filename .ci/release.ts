@@ -91,6 +91,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
   for (const [platform, executable] of executables) {
     const base = join(folder, `${product.name}-${product.version}-${platform}`)
     const architecture = packaged[platform]
+    say(`Packing ${platform}`)
     if (architecture !== undefined) {
       await makePackage(folder, architecture, executable, compression === 'best' ? 'xz' : 'none')
       const rpm = `${product.name}-${product.version}-1.${rpmArchitectures[architecture]}.rpm`
@@ -115,6 +116,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
     }
     compressions.push(compress(executable, base, compression))
   }
+  say('Compressing the executables')
   await Promise.all(compressions)
   for (const platform of options.platforms) rmSync(join(folder, platform), { recursive: true })
   const sums = readdirSync(folder)
@@ -126,6 +128,7 @@ export async function release(options: ReleaseOptions): Promise<void> {
 
 /** Creates the tarball for npm and the wheel in a folder; resolves to their paths. */
 async function makeClientPackages(folder: string): Promise<string[]> {
+  say('Building the packages for JavaScript and Python')
   await run([process.execPath, join(project, '.ci/python-client.ts'), folder])
   await makeClientPackage(folder)
   return [...new Glob('*.{tgz,whl}').scanSync({ cwd: folder, absolute: true })].toSorted()
@@ -220,9 +223,15 @@ async function build(
 ): Promise<string> {
   // The hash includes the file name, so that is the same on every platform.
   const executable = join(folder, platform, 'sync-bridge')
+  say(`Building ${platform}`)
   const target = [`--target=bun-${platform}`, `--outfile=${resolve(executable)}`]
   await run([process.execPath, 'build', ...buildFlags, ...target, 'src/main.ts'], { cwd: project })
   return executable
+}
+
+/** A release takes minutes, and what it prints at the end is for programs. */
+function say(what: string): void {
+  process.stderr.write(`${what} ...\n`)
 }
 
 function readProduct(): Product {

@@ -202,10 +202,14 @@ export function discardBody({ headers, body }: Request): void {
   if (headers.has('content-length') || headers.has('transfer-encoding')) body?.cancel().catch(() => {})
 }
 
+// Parameters other than charset mean nothing for JSON. A comma joins repeated headers.
+const jsonForm = /^application\/json *(?:;[^,]*)?$/i
+const otherCharset = /; *charset=(?!"?utf-8"? *(?:;|$))/i
+
 function checkMediaType(headers: Headers): void {
   const type = headers.get('content-type')
   const encoding = headers.get('content-encoding')
-  if (type !== null && !/^application\/json *(?:; *charset="?utf-8"? *)?$/i.test(type.trim())) {
+  if (type !== null && (!jsonForm.test(type) || otherCharset.test(type))) {
     throw invalid('header', 'Content-Type', 'must be application/json', unsupported)
   }
   if (encoding !== null && encoding.toLowerCase() !== 'identity') {

@@ -124,7 +124,7 @@ function alertText(
   )
 }
 
-const legacyAdvice = 'Use the client state as the bucket id instead of X-Client-State'
+const legacyAdvice = 'Use the client state as the bucket id'
 
 /** Parses the storage's alert; plain text becomes the message of a soft alert. */
 function readAlert(text: string): Alert {

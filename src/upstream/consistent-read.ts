@@ -176,8 +176,9 @@ export class ConsistentReads {
     if (isTooLong || this.#leftBytes < 0) throw new TooLarge()
   }
 
+  // It names ids, so a 400 is about them.
   #list(query: StorageRead['query']): Pick<StorageRead, 'path' | 'query' | 'subject'> {
-    return { path: ['storage', this.collection], query, subject: 'list' }
+    return { path: ['storage', this.collection], query, subject: 'record' }
   }
 
   async #read(request: StorageRead): Promise<UpstreamAnswer> {

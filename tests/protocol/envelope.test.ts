@@ -32,7 +32,7 @@ describe('the notices of a response', () => {
 
     expect(alertOf(advised, { projectDocs: 'https://d.example/' })).toEqual({
       code: 'soft-eol',
-      message: 'Use the client state as the bucket id instead of X-Client-State',
+      message: 'Use the client state as the bucket id',
       url: 'https://d.example/',
     })
     expect(alertOf({ ...advised, notices })).toEqual({ code: 'soft-eol', message: 'words' })

@@ -45,6 +45,9 @@ describe('section 6: the errno table, for the requests themselves', () => {
   it.each([
     ['Content-Type', 'text/plain'],
     ['Content-Type', 'application/json; charset=utf-16'],
+    ['Content-Type', 'application/json; odata=verbose; Charset=utf-16'],
+    ['Content-Type', 'application/jsonl'],
+    ['Content-Type', 'application/json, text/plain'],
     ['Content-Type', 'application/merge-patch+json'],
     ['Content-Encoding', 'gzip'],
   ] as const)('415 errno 107: %s %s', async (header, value) => {

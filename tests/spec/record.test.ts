@@ -93,7 +93,13 @@ describe('section 4: PUT record', () => {
   })
 
   it('accepts JSON with the usual media types, or without one', async () => {
-    const types = ['application/json', 'application/json; charset=utf-8', 'Application/JSON;charset="UTF-8"']
+    const types = [
+      'application/json',
+      'application/json; charset=utf-8',
+      'Application/JSON;charset="UTF-8"',
+      'application/json;',
+      'application/json; odata=verbose; charset=utf-8',
+    ]
     for (const type of types) {
       const { status } = await bridge.ask(record('typed'), putOf({ payload: type }, { 'Content-Type': type }))
 
@@ -407,13 +413,17 @@ describe('section 4: ids', () => {
     expect(bridge.sandbox.requests.storage.entries).toHaveLength(0)
   })
 
-  it('returns 400 naming record_id if the storage rejects an id', async () => {
-    storage.plan(({ path }) =>
-      path.endsWith('/storage/history/strange') ? { kind: 'status', status: 400, body: '8' } : null,
-    )
+  it.each(['GET', 'PUT', 'DELETE'])(
+    'returns 400 naming record_id if the storage rejects the id of a %s',
+    async (method) => {
+      storage.plan(({ path, query }) =>
+        (path + query).endsWith('strange') ? { kind: 'status', status: 400, body: '8' } : null,
+      )
+      const body = method === 'PUT' ? { data: { payload: 'x' } } : undefined
 
-    expectError(await bridge.ask(record('strange')), 400, 109, 'record_id in path')
-  })
+      expectError(await bridge.ask(record('strange'), { method, body }), 400, 109, 'record_id in path')
+    },
+  )
 
   it.each(['tabs;x', 'x'.repeat(33), 'Tabs%20', '%2e%2e%2f', 'a%2fb', '%ff', 'caf%C3%A9'])(
     'rejects the collection %s',
