@@ -15,7 +15,7 @@ export interface BudgetOptions {
   /** The memory of the client's request. */
   memory: HeldMemory
   /** Maximum bytes of lists and records in the response. */
-  maxAnswerBytes: number
+  maxResponseBytes: number
 }
 
 const firstBackoffMs = 25
@@ -34,7 +34,7 @@ export class Budget {
   constructor(options: BudgetOptions) {
     this.#options = options
     this.#endsAtMs = options.deadlineAtMs - options.commitReserveMs
-    this.#leftBytes = options.maxAnswerBytes
+    this.#leftBytes = options.maxResponseBytes
     // Allows re-reading lists after another writer was first, and partial reads of lists that are too large.
     this.#unreadBytes = 4 * this.#leftBytes
   }

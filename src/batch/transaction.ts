@@ -98,7 +98,7 @@ class Transaction implements TransactionContext {
     const written = users.flatMap((user) => (user.refusal ? [] : [...user.written.values()]))
     const changed = written.filter(({ state }) => state.hasChanges)
     this.isMultiCollection = changed.length > 1
-    this.#holdAnswer()
+    this.#holdResponse()
     if (changed.length > 0) {
       await this.#stage(changed)
       await this.#commit(changed)
@@ -204,7 +204,7 @@ class Transaction implements TransactionContext {
    * Reserves memory for the response before the commit, so that a committed batch never fails. Throws `ServiceError` 413 if there is no
    * room for the results of writes; reads without room fail alone.
    */
-  #holdAnswer(): void {
+  #holdResponse(): void {
     const shown = this.#steps.flatMap(({ operation }, index) =>
       'id' in operation ? [{ index, outcome: this.#outcome(index) }] : [],
     )

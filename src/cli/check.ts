@@ -56,7 +56,7 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   })
   const [refusal, isCacheWell, address] = await Promise.all([
     probeTokenServer(() => tokenServer.exchange(unknownIdentity)),
-    store === null || answersSoon(() => store.ping()),
+    store === null || respondsSoon(() => store.ping()),
     tryAddress(settings),
   ])
   await store?.close()
@@ -120,7 +120,7 @@ async function runningVersion(settings: Settings): Promise<string | null> {
 }
 
 // The store connects in the background, so the first pings may fail.
-async function answersSoon(ping: () => Promise<boolean>): Promise<boolean> {
+async function respondsSoon(ping: () => Promise<boolean>): Promise<boolean> {
   for (let attempt = 0; attempt < 20; attempt++) {
     if (await ping()) return true
     await Bun.sleep(50)

@@ -3,7 +3,7 @@ import type { Bridge } from '../service/bridge.ts'
 import type { Parent } from './processes.ts'
 import type { ServiceContext } from './reload.ts'
 
-const answerTimeoutMs = 1000
+const responseTimeoutMs = 1000
 
 /**
  * Runs one of several workers, until its supervisor, SIGTERM or the loss of the supervisor stops it. Returns the exit code: 1 if it can't
@@ -46,7 +46,7 @@ export async function runWorker(
   })
   bridge = await listen(async () => {
     supervisor.send({ kind: 'ask-metrics' })
-    return (await Promise.race([allMetrics.promise, Bun.sleep(answerTimeoutMs)])) || ownFamilies()
+    return (await Promise.race([allMetrics.promise, Bun.sleep(responseTimeoutMs)])) || ownFamilies()
   })
   if (!bridge) return 1
   supervisor.send({ kind: 'listening', pid: process.pid })

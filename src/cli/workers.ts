@@ -24,7 +24,7 @@ interface Place {
   unansweredPings: number
   /** The metrics of the worker's last reply. */
   families: MetricFamily[]
-  nextAnswer: PromiseWithResolvers<MetricFamily[]>
+  nextResponse: PromiseWithResolvers<MetricFamily[]>
 }
 
 /**
@@ -36,8 +36,8 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   const { log } = output
   const { workers, workerTimeoutSeconds: silentSeconds, shutdownGraceSeconds } = settings
   const places = Array.from({ length: workers }, (): Place => {
-    const nextAnswer = Promise.withResolvers<MetricFamily[]>()
-    return { worker: null, hasListened: false, unansweredPings: 0, families: [], nextAnswer }
+    const nextResponse = Promise.withResolvers<MetricFamily[]>()
+    return { worker: null, hasListened: false, unansweredPings: 0, families: [], nextResponse }
   })
   const started = Promise.withResolvers<number | null>()
   const stopping = new AbortController()
@@ -99,8 +99,8 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     switch (message.kind) {
       case 'pong':
         place.families = message.families
-        place.nextAnswer.resolve(message.families)
-        place.nextAnswer = Promise.withResolvers()
+        place.nextResponse.resolve(message.families)
+        place.nextResponse = Promise.withResolvers()
         return
       case 'listening':
         place.hasListened = true
@@ -118,8 +118,8 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   async function families(): Promise<MetricFamily[]> {
     broadcast({ kind: 'ping' })
     const answers = places.map(async (place) => {
-      const { worker, nextAnswer } = place
-      const answer = worker && (await Promise.race([nextAnswer.promise, Bun.sleep(metricsTimeoutMs)]))
+      const { worker, nextResponse } = place
+      const answer = worker && (await Promise.race([nextResponse.promise, Bun.sleep(metricsTimeoutMs)]))
       return answer || countersOf(place.families)
     })
     return mergeFamilies([...(await Promise.all(answers)), past])

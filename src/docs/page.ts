@@ -4,7 +4,7 @@
  */
 import { bucketOf, withoutQuotes } from '../client/account.ts'
 import { inStorage } from '../explorer/tab.ts'
-import { accessibleParts, largeAnswers, completeControls } from './swagger-parts.ts'
+import { accessibleParts, largeResponses, completeControls } from './swagger-parts.ts'
 
 interface Operation {
   summary: string
@@ -110,7 +110,7 @@ function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identi
     displayRequestDuration: true,
     persistAuthorization: false,
     validatorUrl: null,
-    plugins: [largeAnswers, accessibleParts],
+    plugins: [largeResponses, accessibleParts],
     layout: 'AccessibleLayout',
     onComplete() {
       ui.layoutActions.show(['operations-tag', 'Headers only'], false)

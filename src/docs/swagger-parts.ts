@@ -14,7 +14,7 @@ interface Parts {
 const largestHighlighted = 100_000
 
 /** Shows the beginning of a large response as plain text, because highlighting a megabyte freezes the tab for a minute. */
-export const largeAnswers = {
+export const largeResponses = {
   wrapComponents: {
     SyntaxHighlighter:
       (original: Component, { React }: { React: React }) =>

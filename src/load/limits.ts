@@ -27,7 +27,7 @@ export const limits = {
   /** Memory for all requests: bodies, buffered responses, and lists that batches read. */
   memoryBytes: 128 * mebibyte,
   /** Bytes of stored records and lists in the response to one batch. */
-  batchAnswerBytes: 16 * mebibyte,
+  batchResponseBytes: 16 * mebibyte,
   /** Resident memory above which new requests are rejected. */
   shedAboveBytes: 384 * mebibyte,
 

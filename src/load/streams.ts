@@ -1,7 +1,7 @@
 import { limits } from './limits.ts'
 import type { ByteSource } from '../domain/record-storage.ts'
 
-export interface AnswerStreamsOptions {
+export interface ResponseStreamsOptions {
   /** A monotonic clock in ms. */
   now(): number
   /** Closes the connection of a request without sending more. */
@@ -25,10 +25,10 @@ const garbageOfByte = 4
 const yieldAfterMs = 5000
 
 /** Sends large responses at the pace of their readers, and cuts stalled readers. */
-export class AnswerStreams {
+export class ResponseStreams {
   readonly #streams = new Set<Stream>()
 
-  constructor(private readonly options: AnswerStreamsOptions) {}
+  constructor(private readonly options: ResponseStreamsOptions) {}
 
   /** Returns a large body as a stream at the pace of its reader. `ended` is called once, when nothing more is sent. */
   send(
@@ -76,7 +76,7 @@ class Stream {
   constructor(
     source: Uint8Array | ByteSource,
     readonly request: Request,
-    private readonly options: Pick<AnswerStreamsOptions, 'now' | 'reportGarbage'>,
+    private readonly options: Pick<ResponseStreamsOptions, 'now' | 'reportGarbage'>,
     private readonly ended: (end: StreamEnd) => void,
   ) {
     this.#source = source instanceof Uint8Array ? null : source

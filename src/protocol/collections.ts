@@ -1,7 +1,7 @@
 /** Buckets and collections: names and timestamps. */
 import type { Problem } from '../domain/errors.ts'
 import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
-import { CollectionsAnswer, MetadataAnswer, versioned } from './answers.ts'
+import { CollectionsResponse, MetadataResponse, versioned } from './responses.ts'
 import { jsonReply, type Reply } from './reply.ts'
 import { declare, type Input, type RequestHeaders } from './resource.ts'
 import { BucketPath, CollectionPath, ReadHeaders } from './schemas.ts'
@@ -26,8 +26,8 @@ export const getBucket = declare({
   id: 'getBucket',
   summary: 'Get the timestamp of a bucket',
   description: 'A bucket contains everything that one user has encrypted with one key.',
-  answers: { 200: versioned('The bucket', MetadataAnswer) },
-  answer: ({ timestamp }, { params, headers }) => metadataReply(params.bucket_id, timestamp, headers),
+  responses: { 200: versioned('The bucket', MetadataResponse) },
+  reply: ({ timestamp }, { params, headers }) => metadataReply(params.bucket_id, timestamp, headers),
 })
 
 export const listCollections = declare({
@@ -38,8 +38,8 @@ export const listCollections = declare({
   id: 'listCollections',
   summary: 'List the collections of a bucket',
   description: 'Includes the timestamp of each: the cheapest way to check for changes.',
-  answers: { 200: versioned('The collections', CollectionsAnswer, 'Total-Records?') },
-  answer({ timestamp, collections }, { headers: conditions }, { readableCollections }) {
+  responses: { 200: versioned('The collections', CollectionsResponse, 'Total-Records?') },
+  reply({ timestamp, collections }, { headers: conditions }, { readableCollections }) {
     const data = Array.from(collections, ([id, last_modified]) => ({ id, last_modified })).filter(
       ({ id }) => readableCollections?.has(id) !== false,
     )
@@ -56,8 +56,8 @@ export const getCollection = declare({
   id: 'getCollection',
   summary: 'Get the timestamp of a collection',
   description: 'A collection that was never used has the timestamp 0.',
-  answers: { 200: versioned('The collection', MetadataAnswer) },
-  answer({ collections }, { params, headers }) {
+  responses: { 200: versioned('The collection', MetadataResponse) },
+  reply({ collections }, { params, headers }) {
     const collection = params.collection_id.toLowerCase()
     return metadataReply(collection, collections.get(collection) ?? zeroTimestamp, headers)
   },

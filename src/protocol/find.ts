@@ -66,8 +66,8 @@ export function isReadable(
 
 /** The resource that answers a method; HEAD is answered like GET. */
 export function resourceFor(method: string, all: Resource[]): Resource | undefined {
-  const answering = (name: string) => all.find((resource) => resource.method === name)
-  return answering(method) ?? (method === 'HEAD' ? answering('GET') : undefined)
+  const withMethod = (name: string) => all.find((resource) => resource.method === name)
+  return withMethod(method) ?? (method === 'HEAD' ? withMethod('GET') : undefined)
 }
 
 /**

@@ -13,7 +13,7 @@ import {
 } from '../domain/record.ts'
 import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
-import { ListAnswer, versioned } from './answers.ts'
+import { ListResponse, versioned } from './responses.ts'
 import { publicOrigin } from './origin.ts'
 import { emptyReply, type Reply } from './reply.ts'
 import { declare, type Input } from './resource.ts'
@@ -43,7 +43,7 @@ export const listRecords = declare({
   description:
     'Streams all records in one response, or in pages with `_limit`. Every page has the ETag of the first: ' +
     'follow `Next-Page` until it is absent, then use that ETag as `_since` to get later changes.',
-  answers: { 200: versioned('The records', ListAnswer, 'Next-Page?', 'Total-Records?') },
+  responses: { 200: versioned('The records', ListResponse, 'Next-Page?', 'Total-Records?') },
   operation({ params, query, headers }, problems) {
     const options = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
@@ -51,7 +51,7 @@ export const listRecords = declare({
     if (options.ids?.length === 0) return { kind: 'timestamps' }
     return { kind: 'list', collection: params.collection_id.toLowerCase(), options, precondition }
   },
-  answer(outcome: OutcomeOf['list' | 'timestamps'], input, settings) {
+  reply(outcome: OutcomeOf['list' | 'timestamps'], input, settings) {
     switch (outcome.outcome) {
       case 'page':
         return pageReply(outcome.page, input, settings)
@@ -74,7 +74,7 @@ export const countRecords = declare({
   summary: 'Count the records of a collection',
   description:
     'Counts what GET would list, filters included. With `_limit` or `_token`, returns only the timestamp.',
-  answers: { 200: versioned('The count, in headers', null, 'Total-Records?', 'Total-Objects?') },
+  responses: { 200: versioned('The count, in headers', null, 'Total-Records?', 'Total-Objects?') },
   operation({ params, query, headers }, problems) {
     const { limit, position, sort: _, ...filter } = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
@@ -82,7 +82,7 @@ export const countRecords = declare({
     return { kind: 'count', collection: params.collection_id.toLowerCase(), filter, precondition }
   },
   // In a batch, counts the records of a list.
-  answer(outcome: OutcomeOf['count' | 'timestamps' | 'list'], { params, query, headers }) {
+  reply(outcome: OutcomeOf['count' | 'timestamps' | 'list'], { params, query, headers }) {
     switch (outcome.outcome) {
       case 'counted':
         return countReply(outcome.count, outcome.timestamp)

@@ -10,7 +10,7 @@ import {
   type Timestamp,
 } from '../domain/record.ts'
 import type { Settings } from '../settings/settings.ts'
-import { answered, noticeHeaders, RecordAnswer, TombstoneAnswer, versioned } from './answers.ts'
+import { describeResponse, noticeHeaders, RecordResponse, TombstoneResponse, versioned } from './responses.ts'
 import { compileBodyCheck } from './check.ts'
 import { emptyReply, jsonReply, type Reply } from './reply.ts'
 import { declare, type Input, type RequestHeaders, type Resource } from './resource.ts'
@@ -30,10 +30,10 @@ export const getRecord = declare({
   headers: ReadHeaders,
   id: 'getRecord',
   summary: 'Read a record',
-  answers: { 200: versioned('The record', RecordAnswer) },
+  responses: { 200: versioned('The record', RecordResponse) },
   errorStatuses: [304, 404],
   operation: (input, problems) => ({ kind: 'get', ...readTarget(input, problems) }),
-  answer: (outcome, { headers }) =>
+  reply: (outcome, { headers }) =>
     outcome.outcome === 'found' ? recordReply(outcome.record, outcome.json) : withoutRecord(outcome, headers),
 })
 
@@ -47,7 +47,7 @@ export const putRecord = declare({
   description:
     'Omitted fields keep their stored value. With `If-Match`, the write applies only if the record has not changed. ' +
     'Only in collections where the operator has enabled it.',
-  answers: { 200: versioned('The stored record', RecordAnswer) },
+  responses: { 200: versioned('The stored record', RecordResponse) },
   errorStatuses: [405, 409, 413, 415],
   operation: (input, problems) => ({
     kind: 'put',
@@ -55,7 +55,7 @@ export const putRecord = declare({
     // Reads the body last: its problems are only reported if there are no others.
     input: problems.length === 0 ? readRecordInput(input.body) : {},
   }),
-  answer: (outcome, { headers }) =>
+  reply: (outcome, { headers }) =>
     outcome.outcome === 'stored' ? recordReply(outcome.record) : withoutRecord(outcome, headers),
 })
 
@@ -68,13 +68,13 @@ export const deleteRecord = declare({
   description:
     "The user's devices do not see this deletion: to delete there too, PUT an encrypted tombstone. Only in collections " +
     'where the operator has enabled it.',
-  answers: {
-    200: versioned('Deleted: the tombstone that `Prefer` requests', TombstoneAnswer, 'Preference-Applied'),
-    204: answered('Deleted', null, noticeHeaders),
+  responses: {
+    200: versioned('Deleted: the tombstone that `Prefer` requests', TombstoneResponse, 'Preference-Applied'),
+    204: describeResponse('Deleted', null, noticeHeaders),
   },
   errorStatuses: [404, 405, 409],
   operation: (input, problems) => ({ kind: 'delete', ...readTarget(input, problems) }),
-  answer: (outcome, { headers }) =>
+  reply: (outcome, { headers }) =>
     outcome.outcome === 'deleted' ? deletedReply(outcome, headers) : withoutRecord(outcome, headers),
 })
 

@@ -3,7 +3,7 @@ import { Type, type Static, type TObject } from '@sinclair/typebox'
 import type { Problem } from '../domain/errors.ts'
 import type { Operation, OutcomeOf } from '../domain/operation.ts'
 import type { Settings } from '../settings/settings.ts'
-import { errorResponses, type DocumentedAnswer } from './answers.ts'
+import { errorResponses, type DocumentedResponse } from './responses.ts'
 import { compileRequestCheck } from './check.ts'
 import type { Reply } from './reply.ts'
 
@@ -48,7 +48,7 @@ interface StorageBinding<P extends TObject, Q extends TObject, K extends Operati
    */
   operation(input: Input<Static<P>, Static<Q>>, problems: Problem[]): Extract<Operation, { kind: K }>
   /** Returns the reply for the outcome. Throws `ServiceError` for outcomes that are errors. */
-  answer(outcome: OutcomeOf[K], input: Input<Static<P>, Static<Q>>, settings: Settings): Reply
+  reply(outcome: OutcomeOf[K], input: Input<Static<P>, Static<Q>>, settings: Settings): Reply
 }
 
 /** A resource in a user's bucket; needs credentials. */
@@ -68,7 +68,7 @@ interface Declaration<P extends TObject, Q extends TObject> {
   id: string
   summary: string
   description?: string
-  answers: Record<number, DocumentedAnswer>
+  responses: Record<number, DocumentedResponse>
   /** The error statuses that it can return. */
   errorStatuses: readonly number[]
   security?: Record<string, string[]>[]
@@ -90,7 +90,7 @@ export function declareService<P extends TObject, Q extends TObject>(
   const { tag, id: operationId, summary, description, security = [], hide } = declaration
   const content = body && { 'application/json': { schema: body, examples: body.examples as object } }
   const requestBody = content && { required: true, content }
-  const responses = { ...declaration.answers, ...errorResponses(declaration.errorStatuses) }
+  const responses = { ...declaration.responses, ...errorResponses(declaration.errorStatuses) }
   const detail = { operationId, tags: [tag], summary, description, security, requestBody, responses, hide }
   const check = compileRequestCheck({ params: params ?? anything, query, headers })
   // Without path parameters, the framework must not get a schema for them.
@@ -102,7 +102,7 @@ export function declareService<P extends TObject, Q extends TObject>(
 export function declare<P extends TObject, Q extends TObject, K extends Operation['kind']>(
   declaration: Declaration<P, Q> & StorageBinding<P, Q, K>,
 ): BucketResource<P, Q> {
-  const { operation, answer } = declaration
+  const { operation, reply } = declaration
   const errorStatuses = [400, 401, 403, 410, 412, 429, 500, 503, ...declaration.errorStatuses]
-  return { ...declareService({ ...declaration, security: credentials, errorStatuses }), operation, answer }
+  return { ...declareService({ ...declaration, security: credentials, errorStatuses }), operation, reply }
 }

@@ -1,13 +1,13 @@
 /** Resources of the service itself, and the batch. Clients read the root view first. Every export is a resource. */
 import {
-  answered,
-  ApiDocumentAnswer,
-  BatchAnswer,
-  HeartbeatAnswer,
+  describeResponse,
+  ApiDocumentResponse,
+  BatchResponse,
+  HeartbeatResponse,
   noticeHeaders,
-  RootAnswer,
-  VersionAnswer,
-} from './answers.ts'
+  RootResponse,
+  VersionResponse,
+} from './responses.ts'
 import { credentials, declareService } from './resource.ts'
 import { BatchBody, BatchHeaders, FilePath, RootHeaders } from './schemas.ts'
 
@@ -24,7 +24,9 @@ export const batch = declareService({
     'Each sub-request sees the effects of the earlier ones. A rejected one does not affect the others. If the storage ' +
     'fails, the response is 503 and none of them has any effect. Each inherits `defaults`, and the conditional ' +
     'headers of the batch request if it has none of its own.',
-  answers: { 200: answered('The responses to the sub-requests, in order', BatchAnswer, noticeHeaders) },
+  responses: {
+    200: describeResponse('The responses to the sub-requests, in order', BatchResponse, noticeHeaders),
+  },
   errorStatuses: [400, 401, 410, 413, 415, 500, 503],
   security: credentials,
 })
@@ -42,16 +44,16 @@ export const root = declareService({
   id: 'getRoot',
   summary: 'Get information about this service',
   description: 'With valid credentials, `user` identifies their owner.',
-  answers: { 200: answered('The root view', RootAnswer) },
+  responses: { 200: describeResponse('The root view', RootResponse) },
   security: [{}, ...credentials],
 })
 
 export const heartbeat = declareService({
   ...about('heartbeat', 'getHeartbeat', 'Check the token server and the cache'),
   description: 'Also available without the version prefix.',
-  answers: {
-    200: answered('Both are available', HeartbeatAnswer),
-    503: answered('At least one is unavailable', HeartbeatAnswer, ['Retry-After', 'Alert?']),
+  responses: {
+    200: describeResponse('Both are available', HeartbeatResponse),
+    503: describeResponse('At least one is unavailable', HeartbeatResponse, ['Retry-After', 'Alert?']),
   },
   errorStatuses: [400],
 })
@@ -59,32 +61,32 @@ export const heartbeat = declareService({
 export const lbheartbeat = declareService({
   ...about('lbheartbeat', 'getLbheartbeat', 'Check that this process responds'),
   description: 'For load balancers. Also available without the version prefix.',
-  answers: { 200: answered('This process responds; the body is empty', null) },
+  responses: { 200: describeResponse('This process responds; the body is empty', null) },
   errorStatuses: [400],
 })
 
 export const version = declareService({
   ...about('version', 'getVersion', 'Get the version'),
-  answers: { 200: answered('The version', VersionAnswer) },
+  responses: { 200: describeResponse('The version', VersionResponse) },
 })
 
 export const openapi = declareService({
   ...about('api', 'getApi', 'Get this document'),
   name: 'openapi',
-  answers: { 200: answered('An OpenAPI 3 document', ApiDocumentAnswer) },
+  responses: { 200: describeResponse('An OpenAPI 3 document', ApiDocumentResponse) },
 })
 
 export const metrics = declareService({
   ...about('metrics', 'getMetrics', 'Get the metrics'),
   description:
     'In the text format of Prometheus. Names, labels and values contain nothing about users or their records.',
-  answers: { 200: answered('The metrics', 'text/plain') },
+  responses: { 200: describeResponse('The metrics', 'text/plain') },
 })
 
 // The first segment of its path names a page, and the files that it loads.
 const page = (path: string, id: string, summary: string) => {
-  const answers = { 200: answered('The page', 'text/html') }
-  return { ...open, name: path.split('/')[1]!, path, id, summary, answers }
+  const responses = { 200: describeResponse('The page', 'text/html') }
+  return { ...open, name: path.split('/')[1]!, path, id, summary, responses }
 }
 
 export const docs = declareService(page('/docs', 'getDocs', 'Open the API page'))

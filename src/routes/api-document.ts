@@ -1,7 +1,7 @@
 /** Writes the API document (OpenAPI) from the routes. */
 import type { TSchema } from '@sinclair/typebox'
 import { registerSchemaPath } from '@elysiajs/swagger/utils'
-import { answerComponents, type DocumentedAnswer } from '../protocol/answers.ts'
+import { responseComponents, type DocumentedResponse } from '../protocol/responses.ts'
 import { parameterName } from '../protocol/check.ts'
 import { documentedAs } from '../protocol/schemas.ts'
 import type { App } from './call.ts'
@@ -59,7 +59,7 @@ interface Operation {
   summary: string
   tags: string[]
   parameters?: { name: string; in: string }[]
-  responses: Record<string, DocumentedAnswer | { $ref: string }>
+  responses: Record<string, DocumentedResponse | { $ref: string }>
   hide?: boolean
 }
 
@@ -94,7 +94,7 @@ export function writeApiDocument(
     servers: [{ url: prefix }],
     tags: Object.entries(tags).map(([name, description]) => ({ name, description })),
     paths: toOpenApi(paths, schemas),
-    components: { ...(toOpenApi(answerComponents, schemas) as object), securitySchemes, schemas },
+    components: { ...(toOpenApi(responseComponents, schemas) as object), securitySchemes, schemas },
   })
 }
 
@@ -107,7 +107,7 @@ function headOf(get: Operation): Operation {
 
 function bodiless(operation: Operation): Operation {
   const responses = Object.entries(operation.responses).map(([status, response]) => {
-    const shown = 'headers' in response ? response : answerComponents.responses[`Status${status}`]!
+    const shown = 'headers' in response ? response : responseComponents.responses[`Status${status}`]!
     return [status, { ...shown, content: undefined }]
   })
   return { ...operation, responses: Object.fromEntries(responses) }

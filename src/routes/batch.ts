@@ -124,7 +124,7 @@ async function answerWithoutCredentials(
 function answerStep({ resource, input }: PendingStep, outcome: OperationOutcome, services: Services): Reply {
   try {
     if (outcome.outcome === 'failed') throw outcome.error
-    return resource.answer(outcome, input, services.settings)
+    return resource.reply(outcome, input, services.settings)
   } catch (error) {
     return ownReply(error, services)
   }

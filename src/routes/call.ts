@@ -7,7 +7,7 @@ import type { BulkStorage, CallTally, Notices } from '../domain/record-storage.t
 import { discardBody, type Bodies, type IncomingBody } from '../load/bodies.ts'
 import type { MemoryBudget, RequestMemory } from '../load/memory.ts'
 import type { RequestLimit } from '../load/permits.ts'
-import type { AnswerStreams } from '../load/streams.ts'
+import type { ResponseStreams } from '../load/streams.ts'
 import { errorReply, overload, type Reply } from '../protocol/reply.ts'
 import { readQuery, versionPrefix } from '../protocol/find.ts'
 import type { Address, RequestHeaders } from '../protocol/resource.ts'
@@ -120,7 +120,7 @@ export interface Services {
   load: Pick<RequestLimit, 'isFull' | 'refuse' | 'acquire' | 'backoffSeconds'>
   memory: Pick<MemoryBudget, 'open'>
   bodies: Pick<Bodies, 'receive'>
-  streams: Pick<AnswerStreams, 'send'>
+  streams: Pick<ResponseStreams, 'send'>
   /** Replies with the metrics; null if disabled. */
   metrics: (() => Promise<Reply>) | null
   /** Callbacks for logs and metrics, which contain no secrets and no ids. */

@@ -72,11 +72,11 @@ type BucketInput = Input<Record<string, unknown> & { bucket_id: string }>
 /** The handler of a resource. The framework reads its source to see which parts of the context it needs. */
 function handle(resource: BucketResource) {
   return ({ params, query, call }: Pick<BucketInput, 'params' | 'query'> & { call: Call }) =>
-    answer(resource, { params, query, headers: call.headers, address: call, body: undefined }, call)
+    respond(resource, { params, query, headers: call.headers, address: call, body: undefined }, call)
 }
 
 /** Opens the storage, runs the operation and replies; used by all requests in a bucket. */
-async function answer(resource: BucketResource, input: BucketInput, call: Call): Promise<Reply> {
+async function respond(resource: BucketResource, input: BucketInput, call: Call): Promise<Reply> {
   const { services } = call
   call.route = resource.name
   const { identity, isLegacyBucket } = readIdentity(call.headers, input.params.bucket_id)
@@ -96,7 +96,7 @@ async function answer(resource: BucketResource, input: BucketInput, call: Call):
   try {
     const outcome = await execute(operation, storage, call)
     if (outcome.outcome === 'failed') throw outcome.error
-    return (reply = resource.answer(outcome, input, services.settings))
+    return (reply = resource.reply(outcome, input, services.settings))
   } finally {
     // A list is in flight until its last byte is sent.
     if (reply && isSource(reply.body)) reply.ended = release

@@ -23,13 +23,13 @@ export function listen(
     async fetch(request) {
       const target = readTarget(request.url)
       const { method, headers } = request
-      const onAnswer = onRequest?.({ server, method, target: target.raw, headers })
+      const onResponse = onRequest?.({ server, method, target: target.raw, headers })
       try {
         const response = await answer(request, target)
-        onAnswer?.(response.status)
+        onResponse?.(response.status)
         return response
       } catch (error) {
-        onAnswer?.(500, error)
+        onResponse?.(500, error)
         return Response.json(0, { status: 500 })
       }
     },

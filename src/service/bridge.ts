@@ -4,7 +4,7 @@ import { Bodies } from '../load/bodies.ts'
 import { limits } from '../load/limits.ts'
 import { MemoryBudget, ProcessMemory } from '../load/memory.ts'
 import { RequestLimit } from '../load/permits.ts'
-import { AnswerStreams } from '../load/streams.ts'
+import { ResponseStreams } from '../load/streams.ts'
 import { expositionType, renderFamilies, type MetricFamily } from '../observability/metric-families.ts'
 import { createRegistry } from '../observability/registry.ts'
 import { createStatsd } from '../observability/statsd.ts'
@@ -61,7 +61,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     observeRejection: observers.shed,
   })
   const connections = connect(settings, host, observers)
-  const streams = new AnswerStreams({
+  const streams = new ResponseStreams({
     now: host.monotonicNow,
     // Sets the shortest idle timeout, the only way to close a connection.
     cut: (request) => server.timeout(request, 1),

@@ -145,7 +145,7 @@ export function createServices(
         locks,
         otherWriters,
         memory,
-        maxAnswerBytes: limits.batchAnswerBytes,
+        maxResponseBytes: limits.batchResponseBytes,
         observe: observers.transaction,
       }),
     heartbeat: createHeartbeat(connections, settings, host.monotonicNow),

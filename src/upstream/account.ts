@@ -1,5 +1,5 @@
 import { canonicalCollection, type Timestamp } from '../domain/record.ts'
-import { jsonOf, lastModifiedOf, unusable } from './answer.ts'
+import { jsonOf, lastModifiedOf, unusable } from './response.ts'
 import { readModified } from './bso.ts'
 import type { CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
@@ -10,10 +10,10 @@ const ttlMs = 600_000
 
 /** Reads the timestamps of all collections. Names that are not canonical are left out, because they can't be requested. */
 export async function readCollectionTimestamps(calls: StorageCalls): Promise<CollectionTimestamps> {
-  const answer = await calls.read(infoRequest('collections'))
-  const timestamp = lastModifiedOf(answer.headers)
+  const response = await calls.read(infoRequest('collections'))
+  const timestamp = lastModifiedOf(response.headers)
   const collections = new Map<string, Timestamp>()
-  for (const [name, seconds] of entriesOf(jsonOf(answer))) {
+  for (const [name, seconds] of entriesOf(jsonOf(response))) {
     const lastModified = readModified(seconds)
     if (lastModified === null) throw unusable('an invalid timestamp')
     if (canonicalCollection(name) === name) collections.set(name, lastModified)
@@ -23,8 +23,8 @@ export async function readCollectionTimestamps(calls: StorageCalls): Promise<Col
 
 /** Reads the number of records in a collection. */
 export async function readCount(calls: StorageCalls, collection: string): Promise<number> {
-  const answer = await calls.read(infoRequest('collection_counts'))
-  const count = new Map(entriesOf(jsonOf(answer))).get(collection) ?? 0
+  const response = await calls.read(infoRequest('collection_counts'))
+  const count = new Map(entriesOf(jsonOf(response))).get(collection) ?? 0
   if (!Number.isSafeInteger(count) || (count as number) < 0) throw unusable('an invalid record count')
   return count as number
 }
@@ -45,8 +45,8 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   const node = calls.endpoint.slice(0, calls.endpoint.lastIndexOf('/'))
   const known = limitsByNode.get(node)
   if (known && known.untilMs > monotonicNow()) return known.limits
-  const answer = await calls.read({ ...infoRequest('configuration'), mayBeMissing: true })
-  const value = answer.status === 404 ? {} : jsonOf(answer)
+  const response = await calls.read({ ...infoRequest('configuration'), mayBeMissing: true })
+  const value = response.status === 404 ? {} : jsonOf(response)
   if (typeof value !== 'object' || value === null) throw unusable('the configuration is not a JSON object')
   const limits = toLimits(value as Record<string, unknown>)
   limitsByNode.set(node, { limits, untilMs: monotonicNow() + ttlMs })

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
-import { parseJson, unusable } from './answer.ts'
+import { parseJson, unusable } from './response.ts'
 import { readBso } from './bso.ts'
 import { copyCanonicalLines, maxOutputBytes } from './canonical-lines.ts'
 

@@ -1,5 +1,5 @@
 import { timestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
-import { parseJson, textOf, unusable, type UpstreamAnswer } from './answer.ts'
+import { parseJson, textOf, unusable, type UpstreamResponse } from './response.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
 import type { StorageRead } from './call.ts'
 
@@ -30,12 +30,12 @@ export function recordRequest(collection: string, id: string): StorageRead {
 }
 
 /** Reads the record from a response, with its exposed JSON if that is at hand; null if no record has exactly this id. */
-export function readRecordAnswer(
-  answer: UpstreamAnswer,
+export function readRecordResponse(
+  response: UpstreamResponse,
   id: string,
 ): { record: SyncRecord; json: string | null } | null {
-  if (answer.status === 404) return null
-  const text = textOf(answer)
+  if (response.status === 404) return null
+  const text = textOf(response)
   const value = text === undefined ? undefined : parseJson(text)
   const record = readBso(value)
   if (text === undefined || !record) throw unusable('the body is not a record')

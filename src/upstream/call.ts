@@ -1,5 +1,5 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { collectNotices, type UpstreamAnswer } from './answer.ts'
+import { collectNotices, type UpstreamResponse } from './response.ts'
 import { hawkHeader, originOf, storageAddress, toUserAgent, type Query } from './request.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
@@ -113,7 +113,7 @@ export class StorageCalls {
   }
 
   /** Resolves to 200, to 404 if `mayBeMissing`, and to 304 or 412 if the headers are conditional. Throws for any other status. */
-  read(request: StorageRead): Promise<UpstreamAnswer> {
+  read(request: StorageRead): Promise<UpstreamResponse> {
     return this.#call('GET', request, false)
   }
 
@@ -131,15 +131,15 @@ export class StorageCalls {
   }
 
   /** Like `read`, and also resolves to 202. Sent once; repeated only if rejected credentials prove that nothing was written. */
-  async send(request: StorageWrite): Promise<UpstreamAnswer> {
+  async send(request: StorageWrite): Promise<UpstreamResponse> {
     const { delay, monotonicNow } = this.client
     const waitMs = this.#stepEndsAtMs - monotonicNow()
     if (waitMs > 0) await delay(waitMs)
-    const answer = await this.#call(request.method, { ...request, endpoint: this.owner }, false)
+    const response = await this.#call(request.method, { ...request, endpoint: this.owner }, false)
     // The response to a deletion has the timestamp of the record, not of the collection.
     if (request.method === 'DELETE') this.#startClockStep()
-    else this.trackChange(answer.headers)
-    return answer
+    else this.trackChange(response.headers)
+    return response
   }
 
   /** Sends a signed call; once more, with new credentials, if the storage rejects them. */
@@ -147,15 +147,15 @@ export class StorageCalls {
     method: UpstreamRequest['method'],
     request: StorageRead & { body?: string },
     hasRenewed: boolean,
-  ): Promise<UpstreamAnswer> {
+  ): Promise<UpstreamResponse> {
     const { upstream, now } = this.client
     const used = this.#credentials
     if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw endpointChanged()
-    const answer = await upstream.send(this.#signed(method, request, used))
-    collectNotices(this.notices, answer.headers)
-    if (isExpected(method, answer.status, request)) return answer
-    if (answer.status !== 401) {
-      throw readStorageRefusal(answer, { subject: request.subject, isWrite: method !== 'GET' }, now())
+    const response = await upstream.send(this.#signed(method, request, used))
+    collectNotices(this.notices, response.headers)
+    if (isExpected(method, response.status, request)) return response
+    if (response.status !== 401) {
+      throw readStorageRefusal(response, { subject: request.subject, isWrite: method !== 'GET' }, now())
     }
     if (hasRenewed) {
       const message = 'The storage rejected these credentials: sign in again'

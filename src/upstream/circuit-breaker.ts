@@ -77,7 +77,7 @@ export class Breakers {
     return call
   }
 
-  /** Reports that a call failed. Each call ends with one `failed` or `answered`. */
+  /** Reports that a call failed. Each call ends with one `failed` or `responded`. */
   failed(call: GuardedCall, error: unknown): void {
     const failure = error instanceof UpstreamError ? error.failure : null
     const isCountedTimeout =
@@ -89,7 +89,7 @@ export class Breakers {
   }
 
   /** Reports that the host responded, with any status. */
-  answered(call: GuardedCall): void {
+  responded(call: GuardedCall): void {
     call.circuit.succeed(call)
   }
 

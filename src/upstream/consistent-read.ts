@@ -1,10 +1,17 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record.ts'
-import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable, type UpstreamAnswer } from './answer.ts'
+import {
+  jsonOf,
+  lastModifiedOf,
+  OffsetTrail,
+  parseJson,
+  unusable,
+  type UpstreamResponse,
+} from './response.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
-import { readRecordAnswer, readBso, recordRequest } from './bso.ts'
+import { readRecordResponse, readBso, recordRequest } from './bso.ts'
 import { checkCount, linesRequest, openLines, readLines } from './list.ts'
 import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
@@ -110,16 +117,16 @@ export class ConsistentReads {
     let offset: string | null = null
     do {
       const query = listQuery({ ...filter, sort }, offset, false)
-      const answer = await this.#read(linesRequest(this.collection, query, {}))
+      const response = await this.#read(linesRequest(this.collection, query, {}))
       let count = 0
-      await eachLine(answer, (line) => {
+      await eachLine(response, (line) => {
         const id = parseJson(line)
         if (typeof id !== 'string' || id.includes('\uFFFD')) throw unusable('an element is not an id')
         count += 1
         take(id)
       })
-      checkCount(answer, count)
-      offset = trail.next(answer.headers, count)
+      checkCount(response, count)
+      offset = trail.next(response.headers, count)
     } while (offset !== null)
   }
 
@@ -139,9 +146,9 @@ export class ConsistentReads {
         })
       await runBounded(others.map((part) => () => this.#part(part, records)))
       for (const id of single) {
-        const answer = await this.#read(recordRequest(this.collection, id))
-        this.#count(answer)
-        const found = readRecordAnswer(answer, id)
+        const response = await this.#read(recordRequest(this.collection, id))
+        this.#count(response)
+        const found = readRecordResponse(response, id)
         if (found) records.set(id, found.record)
       }
       return { timestamp: this.timestamp, unchangedForMs: this.#unchangedForMs, records }
@@ -157,9 +164,13 @@ export class ConsistentReads {
     let offset: string | null = null
     do {
       const query = listQuery({ ids, sort: 'newest' }, offset)
-      const answer = await this.#read({ ...this.#list(query), maxBytes: this.#leftBytes, mayBeTooLong: true })
-      this.#count(answer)
-      const values = jsonOf(answer)
+      const response = await this.#read({
+        ...this.#list(query),
+        maxBytes: this.#leftBytes,
+        mayBeTooLong: true,
+      })
+      this.#count(response)
+      const values = jsonOf(response)
       if (!Array.isArray(values)) throw unusable('the body is not a list')
       for (const value of values) {
         const record = readBso(value)
@@ -167,11 +178,11 @@ export class ConsistentReads {
         // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
         if (requested.has(record.id)) records.set(record.id, record)
       }
-      offset = trail.next(answer.headers, values.length)
+      offset = trail.next(response.headers, values.length)
     } while (offset !== null)
   }
 
-  #count({ bytes, isTooLong }: UpstreamAnswer): void {
+  #count({ bytes, isTooLong }: UpstreamResponse): void {
     this.#leftBytes -= bytes.length
     if (isTooLong || this.#leftBytes < 0) throw new TooLarge()
   }
@@ -181,29 +192,29 @@ export class ConsistentReads {
     return { path: ['storage', this.collection], query, subject: 'record' }
   }
 
-  async #read(request: StorageRead): Promise<UpstreamAnswer> {
+  async #read(request: StorageRead): Promise<UpstreamResponse> {
     const condition = this.#timestamp === null ? {} : unmodifiedSinceHeader(this.#timestamp)
     const headers = { ...request.headers, ...condition }
     const read = { ...request, headers, endpoint: this.#endpoint }
-    const answer = await (request.isStreamed ? readLines(this.calls, read) : this.calls.read(read))
-    if (answer.status === 412) throw new CollectionChanged()
-    if (this.#timestamp !== null) return answer
-    this.#timestamp = lastModifiedOf(answer.headers)
-    const nowThere = fromSyncSeconds(answer.headers.get('x-weave-timestamp'))
+    const response = await (request.isStreamed ? readLines(this.calls, read) : this.calls.read(read))
+    if (response.status === 412) throw new CollectionChanged()
+    if (this.#timestamp !== null) return response
+    this.#timestamp = lastModifiedOf(response.headers)
+    const nowThere = fromSyncSeconds(response.headers.get('x-weave-timestamp'))
     if (nowThere !== null) this.#unchangedForMs = nowThere - this.#timestamp
-    this.calls.trackChange(answer.headers)
+    this.calls.trackChange(response.headers)
     this.#endpoint = this.calls.endpoint
-    return answer
+    return response
   }
 }
 
 /** Passes each line of a list to `take`. */
-async function eachLine(answer: UpstreamAnswer, take: (line: string) => void): Promise<void> {
+async function eachLine(response: UpstreamResponse, take: (line: string) => void): Promise<void> {
   // Invalid UTF-8 becomes U+FFFD, which no id contains.
   const decoder = new TextDecoder()
   let carry = ''
   try {
-    const { first, rest } = await openLines(answer)
+    const { first, rest } = await openLines(response)
     for (let piece = first; piece; piece = await rest.read()) {
       const lines = (carry + decoder.decode(piece, { stream: true })).split('\n')
       carry = lines.pop()!
@@ -211,7 +222,7 @@ async function eachLine(answer: UpstreamAnswer, take: (line: string) => void): P
       for (const line of lines) if (line !== '') take(line)
     }
   } finally {
-    answer.stream?.cancel()
+    response.stream?.cancel()
   }
   carry += decoder.decode()
   if (carry !== '') take(carry)

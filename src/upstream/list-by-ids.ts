@@ -6,7 +6,7 @@ import { BsoRewriter } from './bso-stream.ts'
 import { firstTimestampOf, linesRequest, ListPages, readLines, requireUnchanged } from './list.ts'
 import { chunkIds, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
-import type { UpstreamAnswer } from './answer.ts'
+import type { UpstreamResponse } from './response.ts'
 import type { StorageCalls } from './call.ts'
 
 /** Records up to this total size are read at once and sorted here. */
@@ -75,14 +75,14 @@ async function stream(
   const headers = unmodifiedSinceHeader(since)
   const { endpoint } = calls
   let hasBegun = false
-  const nextPart = async (): Promise<UpstreamAnswer | null> => {
+  const nextPart = async (): Promise<UpstreamResponse | null> => {
     const part = parts.shift()
     if (part === undefined) return null
     const request = linesRequest(collection, listQuery({ ids: part, sort }), headers)
-    const answer = await readLines(calls, { ...request, endpoint, hasBegun })
+    const response = await readLines(calls, { ...request, endpoint, hasBegun })
     hasBegun = true
-    requireUnchanged(answer)
-    return answer
+    requireUnchanged(response)
+    return response
   }
   const included = new Set(ids)
   const first = await nextPart()

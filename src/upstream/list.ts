@@ -10,8 +10,8 @@ import {
   recordCountOf,
   paginationLoop,
   unusable,
-  type UpstreamAnswer,
-} from './answer.ts'
+  type UpstreamResponse,
+} from './response.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { listQuery, preconditionHeaders, unmodifiedSinceHeader } from './request.ts'
 import type {
@@ -59,55 +59,57 @@ class Listing {
     // Records that are skipped here must be requested too.
     const reach = limit === undefined ? {} : { limit: limit + this.#skip }
     const query = listQuery({ ...this.options, ...reach }, this.#offset)
-    const answer = await readLines(this.calls, this.#request(query, preconditionHeaders(precondition)))
+    const response = await readLines(this.calls, this.#request(query, preconditionHeaders(precondition)))
     try {
-      const current = lastModifiedOf(answer.headers)
-      if (answer.status === 304) return { outcome: 'not-modified', timestamp: current }
-      if (answer.status === 412) return { outcome: 'precondition-failed', timestamp: current }
+      const current = lastModifiedOf(response.headers)
+      if (response.status === 304) return { outcome: 'not-modified', timestamp: current }
+      if (response.status === 412) return { outcome: 'precondition-failed', timestamp: current }
       const timestamp = firstTimestampOf(position, current)
-      const offset = nextOffsetOf(answer.headers)
+      const offset = nextOffsetOf(response.headers)
       if (offset !== null && offset === this.#offset) throw paginationLoop()
       const isFollowed = offset !== null && limit === undefined
       const next = offset === null || isFollowed ? null : { offset, firstTimestamp: timestamp }
       const document =
-        isFollowed || answer.stream !== null ? await this.#stream(answer, isFollowed) : this.#whole(answer)
+        isFollowed || response.stream !== null
+          ? await this.#stream(response, isFollowed)
+          : this.#whole(response)
       return { outcome: 'page', page: { timestamp, next, ...document } }
     } catch (error) {
-      answer.stream?.cancel()
+      response.stream?.cancel()
       const isLost = error instanceof UpstreamError && error.failure === 'connection-lost'
-      if (answer.stream === null || isRepeated || !isLost) throw error
+      if (response.stream === null || isRepeated || !isLost) throw error
     }
     return await this.begin(precondition, true)
   }
 
-  #whole(answer: UpstreamAnswer): Pick<RecordPage, 'document' | 'count'> {
+  #whole(response: UpstreamResponse): Pick<RecordPage, 'document' | 'count'> {
     const rewriter = this.#rewriter()
-    const document = rewriter.pushWhole(toLines(answer.bytes))
-    freeMemory(answer.bytes)
-    checkCount(answer, rewriter.recordCount)
+    const document = rewriter.pushWhole(toLines(response.bytes))
+    freeMemory(response.bytes)
+    checkCount(response, rewriter.recordCount)
     return { document, count: rewriter.keptCount }
   }
 
   async #stream(
-    answer: UpstreamAnswer,
+    response: UpstreamResponse,
     isFollowed: boolean,
   ): Promise<Pick<RecordPage, 'document' | 'count'>> {
     const rewriter = this.#rewriter()
-    const nextPage = isFollowed ? this.#followUp(answer) : async () => null
-    const pages = new ListPages(answer, rewriter, nextPage)
+    const nextPage = isFollowed ? this.#followUp(response) : async () => null
+    const pages = new ListPages(response, rewriter, nextPage)
     const first = await pages.begin()
     if (pages.isDone) return { document: first, count: rewriter.keptCount }
-    const isCounted = nextOffsetOf(answer.headers) === null && !rewriter.isSelective
-    return { document: pages, count: isCounted ? recordCountOf(answer.headers) : null }
+    const isCounted = nextOffsetOf(response.headers) === null && !rewriter.isSelective
+    return { document: pages, count: isCounted ? recordCountOf(response.headers) : null }
   }
 
   /** Reads further pages on the condition that the collection is unchanged; otherwise the list breaks off. */
-  #followUp(first: UpstreamAnswer): NextPage {
+  #followUp(first: UpstreamResponse): NextPage {
     const trail = new OffsetTrail()
     const headers = unmodifiedSinceHeader(lastModifiedOf(first.headers))
     const { endpoint } = this.calls
-    return async (answer, recordCount) => {
-      const offset = trail.next(answer.headers, recordCount)
+    return async (response, recordCount) => {
+      const offset = trail.next(response.headers, recordCount)
       if (offset === null) return null
       const request = this.#request(listQuery(this.options, offset), headers)
       const next = await readLines(this.calls, { ...request, endpoint, hasBegun: true })
@@ -139,14 +141,14 @@ const bracketOpen = 91
 const longCarryBytes = 262_144
 
 /** Requests the page after this response, which had `recordCount` records; null at the end. */
-type NextPage = (answer: UpstreamAnswer, recordCount: number) => Promise<UpstreamAnswer | null>
+type NextPage = (response: UpstreamResponse, recordCount: number) => Promise<UpstreamResponse | null>
 
 /**
  * The document of a list over one or more pages of the storage. Fails if a page has another number of records than announced, or the next
  * page can't be read.
  */
 export class ListPages implements ByteSource {
-  #answer: UpstreamAnswer
+  #response: UpstreamResponse
   #lines: ByteSource | null = null
   #first: Uint8Array | null = null
   #countBefore = 0
@@ -160,11 +162,11 @@ export class ListPages implements ByteSource {
   hasWaiters = () => false
 
   constructor(
-    first: UpstreamAnswer,
+    first: UpstreamResponse,
     private readonly rewriter: BsoRewriter,
     private readonly nextPage: NextPage,
   ) {
-    this.#answer = first
+    this.#response = first
   }
 
   /** Reads the first chunk, which `read` will return. */
@@ -182,7 +184,7 @@ export class ListPages implements ByteSource {
       while (!this.isDone) {
         const piece = this.#lines ? await this.#lines.read() : await this.#open()
         // A slow reader must not hold the permit of a call; the list has its own permit.
-        this.#answer.stream?.releasePermit()
+        this.#response.stream?.releasePermit()
         const records = piece ? this.#push(piece) : await this.#endPage()
         if (piece) freeMemory(piece)
         if (records.length > 0 || this.isDone) return this.#framed(records)
@@ -198,13 +200,13 @@ export class ListPages implements ByteSource {
     const before = this.rewriter.carryBytes
     const records = this.rewriter.push(piece)
     const { carryBytes } = this.rewriter
-    if (carryBytes > longCarryBytes) this.#answer.stream?.hold(carryBytes - before)
+    if (carryBytes > longCarryBytes) this.#response.stream?.hold(carryBytes - before)
     return records
   }
 
   /** Starts to read the response; resolves to its first chunk. */
   async #open(): Promise<Uint8Array | null> {
-    const { first, rest } = await openLines(this.#answer)
+    const { first, rest } = await openLines(this.#response)
     this.#lines = rest
     return first
   }
@@ -220,7 +222,7 @@ export class ListPages implements ByteSource {
 
   cancel(): void {
     this.#isCancelled = true
-    this.#answer.stream?.cancel()
+    this.#response.stream?.cancel()
     this.#end()
   }
 
@@ -233,12 +235,12 @@ export class ListPages implements ByteSource {
   async #endPage(): Promise<Uint8Array> {
     const last = this.rewriter.end()
     const recordCount = this.rewriter.recordCount - this.#countBefore
-    checkCount(this.#answer, recordCount)
-    const next = await this.nextPage(this.#answer, recordCount)
+    checkCount(this.#response, recordCount)
+    const next = await this.nextPage(this.#response, recordCount)
     this.#countBefore = this.rewriter.recordCount
     this.#lines = null
     if (!next) this.#end()
-    else this.#answer = next
+    else this.#response = next
     // The client may have disconnected while the next page was requested.
     if (this.#isCancelled) next?.stream?.cancel()
     return last
@@ -260,10 +262,10 @@ export function linesRequest(
  * Reads a list as lines. Throws if it has no timestamp, or if a lost connection could look like its end: no length, no record count and not
  * chunked. An empty body without a type is no list either.
  */
-export async function readLines(calls: StorageCalls, request: StorageRead): Promise<UpstreamAnswer> {
-  const answer = await calls.read(request)
-  const { status, headers, bytes, stream } = answer
-  if (status !== 200) return answer
+export async function readLines(calls: StorageCalls, request: StorageRead): Promise<UpstreamResponse> {
+  const response = await calls.read(request)
+  const { status, headers, bytes, stream } = response
+  if (status !== 200) return response
   const isNothing = stream === null && bytes.length === 0 && !headers.has('content-type')
   const isFramed =
     (headers.has('content-length') && !isNothing) ||
@@ -272,7 +274,7 @@ export async function readLines(calls: StorageCalls, request: StorageRead): Prom
     lastModifiedOf(headers)
     if (!isFramed && recordCountOf(headers) === null)
       throw unusable('a list has neither a length nor a record count')
-    return answer
+    return response
   } catch (error) {
     stream?.cancel()
     throw error
@@ -280,7 +282,7 @@ export async function readLines(calls: StorageCalls, request: StorageRead): Prom
 }
 
 /** Opens the body of a list as lines, the requested form. A JSON array is accepted too, but must fit into memory. */
-export async function openLines({ bytes, stream }: UpstreamAnswer): Promise<Lines> {
+export async function openLines({ bytes, stream }: UpstreamResponse): Promise<Lines> {
   if (stream === null) return { first: toLines(bytes), rest: ended }
   const first = await stream.read()
   if (first?.[0] !== bracketOpen) return { first, rest: stream }
@@ -317,13 +319,13 @@ export function firstTimestampOf(position: PagePosition | undefined, current: Ti
 }
 
 /** Throws if the response to a follow-up request says that the collection has changed. */
-export function requireUnchanged({ status }: UpstreamAnswer): void {
+export function requireUnchanged({ status }: UpstreamResponse): void {
   if (status !== 412) return
   throw new UpstreamError('refused', 'Cannot continue the list: the collection has changed', { status })
 }
 
 /** Throws if the number of records differs from the announced one. */
-export function checkCount({ headers }: UpstreamAnswer, count: number): void {
+export function checkCount({ headers }: UpstreamResponse, count: number): void {
   const announced = recordCountOf(headers)
   if (announced === null || announced === count) return
   throw new UpstreamError(

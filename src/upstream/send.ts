@@ -6,8 +6,8 @@ import {
   readBounded,
   toUpstreamError,
   type BodyStream,
-  type UpstreamAnswer,
-} from './answer.ts'
+  type UpstreamResponse,
+} from './response.ts'
 import { Deadline } from './deadline.ts'
 import type { CallTally, HeldMemory } from '../domain/record-storage.ts'
 import {
@@ -77,7 +77,7 @@ export function createUpstream(options: UpstreamOptions) {
   let tls = options.ca === undefined ? undefined : { ca: options.ca }
 
   return {
-    send(request: UpstreamRequest): Promise<UpstreamAnswer> {
+    send(request: UpstreamRequest): Promise<UpstreamResponse> {
       const startedAtMs = now()
       return send(request, startedAtMs, startedAtMs + request.timeoutMs, request.method === 'GET')
     },
@@ -101,11 +101,11 @@ export function createUpstream(options: UpstreamOptions) {
     startedAtMs: number,
     deadlineMs: number,
     mayRepeat: boolean,
-  ): Promise<UpstreamAnswer> {
+  ): Promise<UpstreamResponse> {
     throwIfRefused(request)
     const { url } = request
     const call = new Call(request, deadlineMs, shared)
-    let answer: UpstreamAnswer | null = null
+    let result: UpstreamResponse | null = null
     let failure: unknown = null
     let isReported = false
     try {
@@ -119,15 +119,15 @@ export function createUpstream(options: UpstreamOptions) {
       call.response = response
       const { status, headers } = response
       checkUsable(response, url.host)
-      const answeredAtMs = now()
+      const respondedAtMs = now()
       isReported = true
-      report(request, status, null, answeredAtMs - startedAtMs)
+      report(request, status, null, respondedAtMs - startedAtMs)
       // Headers alone are no response: the body must begin within the same time.
-      if (deadlineMs - answeredAtMs > stallMs) call.setDeadline(stallMs, stalled)
+      if (deadlineMs - respondedAtMs > stallMs) call.setDeadline(stallMs, stalled)
       const length = announcedLength(headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
       if (request.isStreamed === true && status === 200 && !isShort) {
-        answer = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
+        result = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
       } else {
         // Only a code is read from these bodies, so their length is bounded here.
         const isCodeOnly = status >= 400 || (request.isStreamed === true && status !== 200)
@@ -141,7 +141,7 @@ export function createUpstream(options: UpstreamOptions) {
         }
         call.end(null)
         const isTooLong = bytes === null
-        answer = { status, headers, bytes: bytes ?? nothing, isTooLong, stream: null, mayBeRepeated }
+        result = { status, headers, bytes: bytes ?? nothing, isTooLong, stream: null, mayBeRepeated }
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)
@@ -153,10 +153,10 @@ export function createUpstream(options: UpstreamOptions) {
         report(request, failure.status, cause, now() - startedAtMs)
       }
     }
-    const shouldRetry = mayRepeat && (answer ? isTransient(answer) : isRetryable(failure))
+    const shouldRetry = mayRepeat && (result ? isTransient(result) : isRetryable(failure))
     if (shouldRetry && (await mayRetry(request, deadlineMs)))
       return await send(request, now(), deadlineMs, false)
-    if (answer) return answer
+    if (result) return result
     throw failure
   }
 
@@ -316,7 +316,7 @@ class Call implements BodyStream {
     const { guard } = this
     this.guard = null
     if (guard === null) return
-    if (failure === null) this.upstream.breakers.answered(guard)
+    if (failure === null) this.upstream.breakers.responded(guard)
     else this.upstream.breakers.failed(guard, failure)
   }
 }

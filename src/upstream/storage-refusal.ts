@@ -1,5 +1,5 @@
 import { errno, invalidRequest, ServiceError, UpstreamError, type Problem } from '../domain/errors.ts'
-import { jsonOf, readRetryAfter, type UpstreamAnswer } from './answer.ts'
+import { jsonOf, readRetryAfter, type UpstreamResponse } from './response.ts'
 
 /** The subject of a request, to translate a 400 into the client's terms. */
 export type Subject = 'list' | 'page' | 'record' | 'upload' | 'staging' | 'account'
@@ -12,13 +12,13 @@ const maxConflictSeconds = 30
 
 /** Translates an unexpected response into an error. Its text is never repeated. */
 export function readStorageRefusal(
-  answer: UpstreamAnswer,
+  response: UpstreamResponse,
   { subject, isWrite }: { subject: Subject; isWrite: boolean },
   nowMs: number,
 ): ServiceError | UpstreamError {
-  const { status, headers } = answer
+  const { status, headers } = response
   const retryAfterSeconds = readRetryAfter(headers, nowMs)
-  const code = status === 400 || status === 503 ? jsonOf(answer) : undefined
+  const code = status === 400 || status === 503 ? jsonOf(response) : undefined
   const refused = status === 400 ? refusedParts[subject] : null
   const retry = retryAfterSeconds === null ? {} : { retryAfterSeconds }
   if (status === 403 || code === codes.overQuota) {

@@ -1,7 +1,7 @@
 import { runBounded } from '../domain/bounded.ts'
 import { evaluateGet, type GetOutcome, type Precondition, type Timestamp } from '../domain/record.ts'
 import { readCollectionTimestamps, readLimits } from './account.ts'
-import { readRecordAnswer, recordRequest } from './bso.ts'
+import { readRecordResponse, recordRequest } from './bso.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'
 import { listByIds } from './list-by-ids.ts'
 import { listByQuery, ListPages } from './list.ts'
@@ -47,7 +47,7 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
    * the record anyway.
    */
   async get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
-    const found = readRecordAnswer(await this.read(recordRequest(collection, id)), id)
+    const found = readRecordResponse(await this.read(recordRequest(collection, id)), id)
     if (!found) return { outcome: 'missing' }
     const { record, json } = found
     const outcome = evaluateGet(precondition, record)

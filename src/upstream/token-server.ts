@@ -2,7 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
-import { jsonOf, readBackoff, readRetryAfter, type UpstreamAnswer } from './answer.ts'
+import { jsonOf, readBackoff, readRetryAfter, type UpstreamResponse } from './response.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Address } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
@@ -21,7 +21,7 @@ interface TokenServerOptions {
 }
 
 const exchangePath = '/1.0/sync/1.5'
-const maxAnswerBytes = 65_536
+const maxResponseBytes = 65_536
 
 /** Known identities are remembered, to distinguish them from made-up ones. */
 const maxIdentities = 10_000
@@ -57,16 +57,16 @@ export class TokenServer {
     if (scheme === 'BrowserID' && clientState) headers['X-Client-State'] = clientState
     if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
-    const answer = await send(request)
-    this.#pauses.recordAnswer(name, answer, now())
-    if (answer.status !== 200) throw readTokenRefusal(answer, now())
-    if (answer.headers.get('content-type')?.startsWith('text/html')) {
+    const response = await send(request)
+    this.#pauses.recordResponse(name, response, now())
+    if (response.status !== 200) throw readTokenRefusal(response, now())
+    if (response.headers.get('content-type')?.startsWith('text/html')) {
       throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
     }
-    const value = jsonOf(answer)
+    const value = jsonOf(response)
     if (value !== undefined) {
       const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
-      this.#recordBackoff(name, answer.headers)
+      this.#recordBackoff(name, response.headers)
       return credentials
     }
     // Retries once, in case the next response is JSON.
@@ -102,7 +102,7 @@ export class TokenServer {
   #request(url: Address, user: string, timeoutMs: number): UpstreamRequest {
     const { userAgent = 'sync-bridge' } = this.options
     const headers = { Accept: 'application/json', 'User-Agent': userAgent }
-    return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxAnswerBytes }
+    return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxResponseBytes }
   }
 }
 
@@ -137,7 +137,7 @@ class Pauses {
   }
 
   /** `wallClockMs` is needed if `Retry-After` is a date. */
-  recordAnswer(name: string, { status, headers }: UpstreamAnswer, wallClockMs: number): void {
+  recordResponse(name: string, { status, headers }: UpstreamResponse, wallClockMs: number): void {
     const isUnavailable = status === 429 || status >= 500
     const seconds = isUnavailable ? (readRetryAfter(headers, wallClockMs) ?? 0) : 0
     if (status === 200) this.#accepted.set(name, true)
@@ -166,7 +166,7 @@ function nameOf({ key }: Identity): string {
  * missing or mistyped members, and for an endpoint that must not get credentials.
  */
 function readCredentials(value: unknown, tokenServer: Address, requestedAtMs: number): SyncCredentials {
-  tokenCheck ??= TypeCompiler.Compile(TokenAnswer)
+  tokenCheck ??= TypeCompiler.Compile(TokenResponse)
   if (!tokenCheck.Check(value)) {
     const { path } = tokenCheck.Errors(value).First()!
     throw unusable(path === '' ? 'not a JSON object' : `"${path.slice(1)}" is missing or invalid`)
@@ -179,7 +179,7 @@ function readCredentials(value: unknown, tokenServer: Address, requestedAtMs: nu
 // Printable characters that are valid in the quoted strings of a Hawk header.
 const Quotable = Type.String({ pattern: '^[ !#-[\\]-~]{1,4096}$' })
 
-const TokenAnswer = Type.Object({
+const TokenResponse = Type.Object({
   id: Quotable,
   key: Quotable,
   uid: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
@@ -189,7 +189,7 @@ const TokenAnswer = Type.Object({
 })
 
 // Compiled at the first response, to start faster.
-let tokenCheck: TypeCheck<typeof TokenAnswer> | null = null
+let tokenCheck: TypeCheck<typeof TokenResponse> | null = null
 
 /** The endpoint without a trailing slash. */
 function readEndpoint(value: string, uid: number, tokenServer: Address): string {
@@ -214,14 +214,14 @@ function unusable(what: string): UpstreamError {
  * Translates a response other than 200: the identity was rejected (`ServiceError` 401, with the cause `invalid-timestamp` if only the clock
  * is wrong), or the server can't be used. See Sync "Token Server API", error responses.
  */
-function readTokenRefusal(answer: UpstreamAnswer, nowMs: number): ServiceError | UpstreamError {
-  const { status, headers } = answer
+function readTokenRefusal(response: UpstreamResponse, nowMs: number): ServiceError | UpstreamError {
+  const { status, headers } = response
   const retryAfterSeconds = readRetryAfter(headers, nowMs)
   if (status >= 500 || status === 429) {
     const message = `Cannot get credentials: the token server returned ${status}`
     return new UpstreamError('refused', message, { status, retryAfterSeconds, applied: 'no' })
   }
-  const body = jsonOf(answer)
+  const body = jsonOf(response)
   const isObject = typeof body === 'object' && body !== null
   const { status: code, errors }: { status?: unknown; errors?: unknown } = isObject ? body : {}
   const error: { location?: unknown; description?: unknown } | null = Array.isArray(errors) ? errors[0] : null

@@ -1,5 +1,5 @@
 import { RecentMap } from '../domain/bounded.ts'
-import { codeOf } from './answer.ts'
+import { codeOf } from './response.ts'
 import type { Address } from './request.ts'
 
 export interface FetchRequest {

@@ -1,6 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
-import { jsonOf, unusable, type UpstreamAnswer } from './answer.ts'
+import { jsonOf, unusable, type UpstreamResponse } from './response.ts'
 import { groupIds, unmodifiedSinceHeader, type Query } from './request.ts'
 import { readModified, readUploadResult, writeBsos, type UploadResult } from './bso.ts'
 import { StorageCalls, type StorageWrite } from './call.ts'
@@ -12,9 +12,9 @@ const maxResultBytes = 4 * 1024 * 1024
 export class StorageWrites extends StorageCalls {
   /** Writes records in one request; see Sync 1.5 API, `POST storage/<collection>`. */
   async write(collection: string, records: RecordWrite[], since: Timestamp): Promise<CommitOutcome> {
-    const answer = await this.#post(collection, [], records, since, 'upload')
-    if (answer.status === 412) return { outcome: 'moved' }
-    return committed(answer, readResult(answer, records))
+    const response = await this.#post(collection, [], records, since, 'upload')
+    if (response.status === 412) return { outcome: 'moved' }
+    return committed(response, readResult(response, records))
   }
 
   /** Opens a batch or adds to one; a storage without batches writes at once. See Sync 1.5 API, "Batch uploads". */
@@ -27,14 +27,14 @@ export class StorageWrites extends StorageCalls {
     const query: Query = [['batch', batch ?? 'true']]
     // If the storage has forgotten the batch, it rejects any addition, so the records are not at fault.
     const subject = batch === null ? 'upload' : 'staging'
-    const answer = await this.#post(collection, query, records, since, subject)
-    if (answer.status === 412) return { outcome: 'moved' }
-    const result = readResult(answer, records)
+    const response = await this.#post(collection, query, records, since, subject)
+    if (response.status === 412) return { outcome: 'moved' }
+    const result = readResult(response, records)
     if (result.isBroken) {
       const message = 'Cannot stage the batch: the database of the storage failed'
       throw new UpstreamError('refused', message, { status: 500, applied: 'no' })
     }
-    if (answer.status === 200) return committed(answer, result)
+    if (response.status === 200) return committed(response, result)
     if (result.batch === null) throw unusable('the batch id is missing')
     return { outcome: 'staged', batch: result.batch, rejected: result.rejected }
   }
@@ -45,9 +45,9 @@ export class StorageWrites extends StorageCalls {
       ['batch', batch],
       ['commit', 'true'],
     ]
-    const answer = await this.#post(collection, query, [], since, 'staging')
-    if (answer.status === 412) return { outcome: 'moved' }
-    return committed(answer, readResult(answer, []))
+    const response = await this.#post(collection, query, [], since, 'staging')
+    if (response.status === 412) return { outcome: 'moved' }
+    return committed(response, readResult(response, []))
   }
 
   /**
@@ -58,13 +58,13 @@ export class StorageWrites extends StorageCalls {
     if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
     let timestamp = since
     for (const request of deletions(collection, ids)) {
-      const answer = await this.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
-      if (answer.status === 412) {
-        if (answer.mayBeRepeated !== true) return { outcome: 'moved' }
+      const response = await this.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
+      if (response.status === 412) {
+        if (response.mayBeRepeated !== true) return { outcome: 'moved' }
         const message = 'Unknown whether the deletion was applied: the collection has changed'
         throw new UpstreamError('connection-lost', message, { status: 412, applied: 'unknown' })
       }
-      timestamp = readTimestamp(answer) ?? timestamp
+      timestamp = readTimestamp(response) ?? timestamp
     }
     return { outcome: 'committed', timestamp, rejected: new Map() }
   }
@@ -79,7 +79,7 @@ export class StorageWrites extends StorageCalls {
     records: RecordWrite[],
     since: Timestamp,
     subject: 'upload' | 'staging',
-  ): Promise<UpstreamAnswer> {
+  ): Promise<UpstreamResponse> {
     const path = ['storage', collection]
     const headers = unmodifiedSinceHeader(since)
     const body = writeBsos(records)
@@ -88,14 +88,14 @@ export class StorageWrites extends StorageCalls {
   }
 }
 
-function readResult(answer: UpstreamAnswer, records: RecordWrite[]): UploadResult {
+function readResult(response: UpstreamResponse, records: RecordWrite[]): UploadResult {
   const ids = records.map(({ id }) => id)
-  const result = readUploadResult(jsonOf(answer), ids)
+  const result = readUploadResult(jsonOf(response), ids)
   if (!result) throw unusable('the result of the upload is missing or invalid')
   return result
 }
 
-function committed({ status, headers }: UpstreamAnswer, result: UploadResult): CommitOutcome {
+function committed({ status, headers }: UpstreamResponse, result: UploadResult): CommitOutcome {
   const timestamp = result.timestamp ?? fromSyncSeconds(headers.get('x-last-modified'))
   if (status !== 200 || !timestamp) throw unusable('the timestamp is missing')
   return { outcome: 'committed', timestamp, rejected: result.rejected }
@@ -112,12 +112,12 @@ function deletions(collection: string, ids: string[]): StorageWrite[] {
 }
 
 /** The collection's new timestamp, a number or part of an object in the body; null if nothing was deleted. */
-function readTimestamp(answer: UpstreamAnswer): Timestamp | null {
-  if (answer.status === 404) return null
-  const value = jsonOf(answer)
+function readTimestamp(response: UpstreamResponse): Timestamp | null {
+  if (response.status === 404) return null
+  const value = jsonOf(response)
   const modified =
     typeof value === 'object' && value !== null ? (value as { modified?: unknown }).modified : value
-  const timestamp = readModified(modified) ?? fromSyncSeconds(answer.headers.get('x-last-modified'))
-  if (answer.status === 200 && timestamp) return timestamp
+  const timestamp = readModified(modified) ?? fromSyncSeconds(response.headers.get('x-last-modified'))
+  if (response.status === 200 && timestamp) return timestamp
   throw unusable('the timestamp of a deletion is missing')
 }

@@ -138,7 +138,7 @@ describe('runTransaction: lists', () => {
     const { outcomes } = await transact(
       storage,
       Array.from({ length: 25 }, () => list('tabs')),
-      { maxAnswerBytes: 60 },
+      { maxResponseBytes: 60 },
     )
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(Array(25).fill('too-large'))
@@ -186,7 +186,7 @@ describe('runTransaction: lists', () => {
         put('forms', 'small', { payload: 'y' }),
         get('forms', 'small'),
       ],
-      { maxAnswerBytes: 250 },
+      { maxResponseBytes: 250 },
     )
 
     const kinds = outcomes.map(({ outcome }) => outcome).join(' ')
@@ -201,7 +201,7 @@ describe('runTransaction: lists', () => {
     for (const name of names) storage.seed(name, [{ id: 'a', payload: '' }])
 
     const { outcomes } = await transact(storage, [...asked, put('forms', 'a', { payload: 'new' })], {
-      maxAnswerBytes: 2000,
+      maxResponseBytes: 2000,
     })
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['found', 'failed', 'failed', 'stored'])
@@ -213,7 +213,7 @@ describe('runTransaction: lists', () => {
     storage.seed('forms', [{ id: 'controls', payload: '\u0001'.repeat(100) }])
     const operations = Array.from({ length: 2 }, () => get('forms', 'controls'))
 
-    const { outcomes } = await transact(storage, operations, { maxAnswerBytes: 1200 })
+    const { outcomes } = await transact(storage, operations, { maxResponseBytes: 1200 })
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['found', 'failed'])
   })
@@ -222,7 +222,7 @@ describe('runTransaction: lists', () => {
     const storage = library()
     storage.seed('forms', [{ id: 'large', payload: 'x'.repeat(100) }])
     const move = (sortindex: number) => put('forms', 'large', { sortindex })
-    const bounds = { maxAnswerBytes: 250 }
+    const bounds = { maxResponseBytes: 250 }
 
     const two = await transact(storage, [get('forms', 'large'), move(1), move(2)], bounds)
     expect(two.outcomes.map(({ outcome }) => outcome)).toEqual(['failed', 'stored', 'stored'])
@@ -240,7 +240,7 @@ describe('runTransaction: lists', () => {
     const { outcomes } = await transact(
       storage,
       [list('tabs'), list('tabs', { limit: 1 }), put('tabs', 'a', { payload: 'new' }), list('tabs')],
-      { maxAnswerBytes: 200 },
+      { maxResponseBytes: 200 },
     )
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['too-large', 'page', 'stored', 'too-large'])

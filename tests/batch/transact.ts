@@ -42,7 +42,7 @@ export async function transactSteps(
   const events: TransactionEvent[] = []
   const all: TransactionOptions = {
     memory: { grow() {} },
-    maxAnswerBytes: limits.batchAnswerBytes,
+    maxResponseBytes: limits.batchResponseBytes,
     deadlineAtMs: clock.now() + 5000,
     commitReserveMs: 1000,
     now: clock.now,

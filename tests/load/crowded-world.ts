@@ -1,6 +1,6 @@
 import { Bodies } from '../../src/load/bodies.ts'
 import { MemoryBudget } from '../../src/load/memory.ts'
-import { AnswerStreams } from '../../src/load/streams.ts'
+import { ResponseStreams } from '../../src/load/streams.ts'
 import { limits } from '../../src/load/limits.ts'
 import { timestamp } from '../../src/domain/record.ts'
 import { sourceOf } from '../support/byte-source.ts'
@@ -31,7 +31,7 @@ export function startCrowdedWorld(
   const load = new RequestLimit({ maxRequests, maxRequestsPerUser, now, isShortOfMemory, observeRejection })
   const memory = new MemoryBudget(limits.memoryBytes)
   const bodies = new Bodies({ maxBytes: read.maxRequestBytes, memory, now, observeDrop() {} })
-  const streams = new AnswerStreams({
+  const streams = new ResponseStreams({
     now,
     cut: (request) => app.server!.timeout(request, 1),
     reportGarbage() {},

@@ -1,16 +1,16 @@
 import { describe, expect, it } from 'bun:test'
 
-import { AnswerStreams, type AnswerStreamsOptions, type StreamEnd } from '../../src/load/streams.ts'
+import { ResponseStreams, type ResponseStreamsOptions, type StreamEnd } from '../../src/load/streams.ts'
 import { sourceOf } from '../support/byte-source.ts'
 
 const request = () => new Request('http://bridge/')
 
 /** Streams with a controlled clock. */
-function createStreams(options: Partial<AnswerStreamsOptions> = {}) {
+function createStreams(options: Partial<ResponseStreamsOptions> = {}) {
   let nowMs = 0
   const cut: Request[] = []
   const rejections: string[] = []
-  const streams = new AnswerStreams({
+  const streams = new ResponseStreams({
     now: () => nowMs,
     cut: (each) => void cut.push(each),
     observeRejection: (reason) => void rejections.push(reason),
@@ -44,14 +44,14 @@ function endless(bytes = 100_000) {
 }
 
 /** Sends a body, and controls its reader. */
-function send({ streams }: ReturnType<typeof createStreams>, body: Parameters<AnswerStreams['send']>[0]) {
+function send({ streams }: ReturnType<typeof createStreams>, body: Parameters<ResponseStreams['send']>[0]) {
   const asked = request()
   const endings: StreamEnd[] = []
   const reader = streams.send(body, asked, (end) => endings.push(end)).getReader()
   return { asked, reader, endings }
 }
 
-describe('AnswerStreams.send', () => {
+describe('ResponseStreams.send', () => {
   it('sends a body completely, in chunks', async () => {
     const world = createStreams()
     const text = 'äb'.repeat(100_000)

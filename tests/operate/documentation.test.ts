@@ -218,7 +218,7 @@ describe('the pages for operators', () => {
       ['Memory held', mebibytes(limits.memoryBytes)],
       ['First byte', seconds(limits.firstByteMs)],
       ['Requests in a batch', initial('batch_max_requests')],
-      ['Responses to the reads', mebibytes(limits.batchAnswerBytes)],
+      ['Responses to the reads', mebibytes(limits.batchResponseBytes)],
       ['Time until a response', initial('request_timeout_seconds')],
       ['Time until the token server', initial('upstream_timeout_seconds')],
       ['Requests in flight |', initial('max_concurrent_requests')],

@@ -9,7 +9,7 @@ import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import { timestamp, type SyncRecord, type Timestamp } from '../../src/domain/record.ts'
 import { SyncStorage } from '../../src/upstream/sync-storage.ts'
-import type { BodyStream, UpstreamAnswer } from '../../src/upstream/answer.ts'
+import type { BodyStream, UpstreamResponse } from '../../src/upstream/response.ts'
 import type { UpstreamRequest } from '../../src/upstream/send.ts'
 import type { BulkStorage, RecordWrite, StorageLimits } from '../../src/domain/record-storage.ts'
 
@@ -392,7 +392,7 @@ export class ModelStorage implements BulkStorage {
     headers,
     body,
     isStreamed,
-  }: UpstreamRequest): Promise<UpstreamAnswer> {
+  }: UpstreamRequest): Promise<UpstreamResponse> {
     const { maxRequestBytes, maxPostBytes, maxPostRecords, maxRecordPayloadBytes, batch } = this.maxima
     this.#switches.batching = batch !== null
     Object.assign(this.#switches.limits, {

@@ -28,7 +28,7 @@ function start() {
       breakers.failed(call, new UpstreamError(failure, ''))
     },
     answers(user: string) {
-      breakers.answered(breakers.begin(requestOf(user)))
+      breakers.responded(breakers.begin(requestOf(user)))
       nowMs += 1
     },
   }
@@ -106,7 +106,7 @@ describe('a circuit', () => {
     expect(isRefused('healthy')).toBe(false)
     const trial = begin('healthy')
     expect([isRefused('healthy'), isRefused('another')]).toEqual([true, true])
-    breakers.answered(trial)
+    breakers.responded(trial)
 
     expect([...three, 'another'].map((user) => isRefused(user))).toEqual([false, false, false, false])
     expect(events.map(({ change }) => change)).toEqual(['opened', 'closed'])
@@ -134,7 +134,7 @@ describe('a circuit', () => {
     pass(1000)
     breakers.failed(hanging, new UpstreamError('timeout', ''))
     expect(isRefused('another')).toBe(true)
-    breakers.answered(trial)
+    breakers.responded(trial)
 
     expect(['healthy', ...three].map((user) => isRefused(user))).toEqual([false, false, false, false])
   })
@@ -190,9 +190,9 @@ describe('a circuit', () => {
 
     expect(isRefused('a', { callClass: 'must-complete' })).toBe(false)
     expect(isRefused('a', { callClass: 'probe' })).toBe(false)
-    breakers.answered(begin('health', { callClass: 'probe' }))
+    breakers.responded(begin('health', { callClass: 'probe' }))
     expect(isRefused('a')).toBe(true)
-    breakers.answered(begin('a', { callClass: 'must-complete' }))
+    breakers.responded(begin('a', { callClass: 'must-complete' }))
     expect(isRefused('a')).toBe(false)
   })
 

@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
-import { readBounded, type UpstreamAnswer } from '../../src/upstream/answer.ts'
+import { readBounded, type UpstreamResponse } from '../../src/upstream/response.ts'
 import { createPermits, PermitPool } from '../../src/load/permits.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Fault } from '../support/fault-proxy.ts'
@@ -24,7 +24,7 @@ afterEach(async () => {
 })
 
 /** Reads a response to its end. */
-async function read(answering: Promise<UpstreamAnswer>): Promise<number> {
+async function read(answering: Promise<UpstreamResponse>): Promise<number> {
   const { bytes, stream } = await answering
   return stream ? (await readBounded(stream, 1_000_000))!.length : bytes.length
 }

@@ -13,7 +13,7 @@ export interface BodyStream extends ByteSource {
 }
 
 /** A response of the token server or the storage. */
-export interface UpstreamAnswer {
+export interface UpstreamResponse {
   readonly status: number
   readonly headers: Headers
   /** The whole body; empty if it is too long. */
@@ -32,7 +32,7 @@ const longTextLimits = { depth: 32, members: Infinity }
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
 /** The body as text; undefined if it is not UTF-8. */
-export function textOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): string | undefined {
+export function textOf({ bytes }: Pick<UpstreamResponse, 'bytes'>): string | undefined {
   try {
     return strictUtf8.decode(bytes)
   } catch {
@@ -41,8 +41,8 @@ export function textOf({ bytes }: Pick<UpstreamAnswer, 'bytes'>): string | undef
 }
 
 /** The body as a JSON value; undefined if it is not JSON. */
-export function jsonOf(answer: Pick<UpstreamAnswer, 'bytes'>): unknown {
-  const text = textOf(answer)
+export function jsonOf(response: Pick<UpstreamResponse, 'bytes'>): unknown {
+  const text = textOf(response)
   return text === undefined ? undefined : parseJson(text)
 }
 
@@ -217,7 +217,7 @@ export function checkUsable({ status, headers }: Response, host: string): void {
 }
 
 /** Whether one retry is worthwhile. With Retry-After the server has said when, so there is no earlier retry. */
-export function isTransient({ status, headers }: UpstreamAnswer): boolean {
+export function isTransient({ status, headers }: UpstreamResponse): boolean {
   if (status !== 500 && status !== 502 && status !== 503 && status !== 504) return false
   return readRetryAfter(headers, 0) === null
 }

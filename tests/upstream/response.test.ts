@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { collectNotices, nextOffsetOf, parseJson, recordCountOf } from '../../src/upstream/answer.ts'
+import { collectNotices, nextOffsetOf, parseJson, recordCountOf } from '../../src/upstream/response.ts'
 import type { Notices } from '../../src/domain/record-storage.ts'
 
 describe('parseJson', () => {

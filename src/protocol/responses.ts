@@ -22,13 +22,13 @@ const ExposedRecord = named('Record', {
 })
 const Metadata = named('Metadata', { id: text('bookmarks'), last_modified: Timestamp })
 
-export const TombstoneAnswer = named('TombstoneAnswer', {
+export const TombstoneResponse = named('TombstoneResponse', {
   data: Type.Object({ id: RecordId, last_modified: Timestamp, deleted: Type.Boolean({ enum: [true] }) }),
 })
-export const RecordAnswer = named('RecordAnswer', { data: ExposedRecord })
-export const ListAnswer = named('ListAnswer', { data: Type.Array(ExposedRecord) })
-export const MetadataAnswer = named('MetadataAnswer', { data: Metadata })
-export const CollectionsAnswer = named('CollectionsAnswer', { data: Type.Array(Metadata) })
+export const RecordResponse = named('RecordResponse', { data: ExposedRecord })
+export const ListResponse = named('ListResponse', { data: Type.Array(ExposedRecord) })
+export const MetadataResponse = named('MetadataResponse', { data: Metadata })
+export const CollectionsResponse = named('CollectionsResponse', { data: Type.Array(Metadata) })
 
 const SubResponse = named('SubResponse', {
   status: integer(200),
@@ -39,7 +39,7 @@ const SubResponse = named('SubResponse', {
     { additionalProperties: true, description: 'Empty for 304 and HEAD; a tombstone for DELETE' },
   ),
 })
-export const BatchAnswer = named('BatchAnswer', { responses: Type.Array(SubResponse) })
+export const BatchResponse = named('BatchResponse', { responses: Type.Array(SubResponse) })
 
 /** Members of every error. The statuses tell clients which error shape it is. */
 const errorMembers = (statuses: number[]) => ({
@@ -52,7 +52,7 @@ const errorMembers = (statuses: number[]) => ({
   message: Type.String({ description: 'Error message for people' }),
 })
 
-const ErrorAnswer = named('Error', {
+const ErrorResponse = named('Error', {
   ...errorMembers([401, 403, 404, 405, 409, 410, 413, 429, 500, 503]),
   info: Type.Optional(Type.String({ description: 'Link to more information' })),
 })
@@ -66,7 +66,7 @@ const ProblemItem = named('Problem', {
   description: text('must be string'),
 })
 
-const InvalidRequestAnswer = named('InvalidRequest', {
+const InvalidRequestResponse = named('InvalidRequest', {
   ...errorMembers([400, 415]),
   details: Type.Array(ProblemItem, {
     minItems: 1,
@@ -74,33 +74,33 @@ const InvalidRequestAnswer = named('InvalidRequest', {
   }),
 })
 
-const PreconditionFailedAnswer = named(
+const PreconditionFailedResponse = named(
   'PreconditionFailed',
   { ...errorMembers([412]), details: Type.Optional(Type.Object({ existing: ExposedRecord })) },
   '`details` is present if the record exists',
 )
 
-export const HeartbeatAnswer = named('HeartbeatAnswer', {
+export const HeartbeatResponse = named('HeartbeatResponse', {
   storage: Type.Boolean({ description: 'The token server responds' }),
   cache: Type.Boolean({ description: 'The credential cache responds' }),
   permission: Type.Boolean({ description: 'The settings are loaded and valid' }),
 })
 
-export const VersionAnswer = named('VersionAnswer', {
+export const VersionResponse = named('VersionResponse', {
   name: text('sync-bridge'),
   version: text('1.0.0'),
   commit: Type.String(),
   source: Type.String({ description: 'URL of the source code' }),
 })
 
-export const ApiDocumentAnswer = Type.Object(
+export const ApiDocumentResponse = Type.Object(
   { openapi: text('3.0.3') },
   { title: 'ApiDocument', additionalProperties: true },
 )
 
 const batchMaxRequests = integer(25)
 
-export const RootAnswer = named('RootAnswer', {
+export const RootResponse = named('RootResponse', {
   project_name: text('Sync Bridge'),
   project_docs: Type.String(),
   project_version: text('1.0.0'),
@@ -123,14 +123,14 @@ export const RootAnswer = named('RootAnswer', {
 // --- Answers ---
 
 /** A response as described in OpenAPI. */
-export interface DocumentedAnswer {
+export interface DocumentedResponse {
   description: string
   headers: Record<string, { $ref: string }>
   content?: Record<string, { schema: TSchema; example?: object }>
 }
 
 /** Response headers with examples. A name that ends in `?` is an optional header. */
-const answerHeaders = {
+const responseHeaders = {
   ETag: ['The timestamp, in quotes', '"1700000000120"'],
   'ETag?': ['The stored version, if any', '"1700000000120"'],
   'Last-Modified': ['The timestamp as an HTTP date, in whole seconds', 'Tue, 14 Nov 2023 22:13:20 GMT'],
@@ -150,19 +150,19 @@ const answerHeaders = {
     '{"code":"soft-eol","message":"…","url":"https://…"}',
   ],
 } as const
-type AnswerHeader = keyof typeof answerHeaders
+type ResponseHeader = keyof typeof responseHeaders
 
-const alertHeaders: AnswerHeader[] = ['Backoff?', 'Alert?']
+const alertHeaders: ResponseHeader[] = ['Backoff?', 'Alert?']
 /** Headers of responses that come from the storage. */
-export const noticeHeaders: AnswerHeader[] = ['Quota-Remaining?', ...alertHeaders]
+export const noticeHeaders: ResponseHeader[] = ['Quota-Remaining?', ...alertHeaders]
 
 /** Describes a response; `body` is a JSON schema, another media type, or null. */
-export function answered(
+export function describeResponse(
   description: string,
   body: TSchema | string | null,
-  names: AnswerHeader[] = alertHeaders,
+  names: ResponseHeader[] = alertHeaders,
   example?: object,
-): DocumentedAnswer {
+): DocumentedResponse {
   const headers = Object.fromEntries(
     [...names, 'X-Request-Id'].map((name) => [
       name.replace('?', ''),
@@ -178,9 +178,9 @@ export function answered(
 export function versioned(
   description: string,
   body: TSchema | null,
-  ...more: AnswerHeader[]
-): DocumentedAnswer {
-  return answered(description, body, ['ETag', 'Last-Modified', ...noticeHeaders, ...more])
+  ...more: ResponseHeader[]
+): DocumentedResponse {
+  return describeResponse(description, body, ['ETag', 'Last-Modified', ...noticeHeaders, ...more])
 }
 
 /** References to shared error responses, by status. */
@@ -195,26 +195,26 @@ function componentName(header: string): string {
 
 const exampleProblem = { location: 'body', name: 'data.payload', description: 'must be string' }
 
-const sharedErrors: [status: number, errno: Errno, description: string, headers?: AnswerHeader[], body?: TSchema][] = [
-  [400, errno.invalidParameters, 'Invalid request: errno 107 for a header, 109 for anything else', [], InvalidRequestAnswer],
+const sharedErrors: [status: number, errno: Errno, description: string, headers?: ResponseHeader[], body?: TSchema][] = [
+  [400, errno.invalidParameters, 'Invalid request: errno 107 for a header, 109 for anything else', [], InvalidRequestResponse],
   [401, errno.missingCredentials, 'Credentials are missing or malformed (errno 104), or rejected (105)', ['WWW-Authenticate']],
   [403, errno.forbidden, 'The storage rejected this: the quota is used up'],
   [404, errno.unknownRecord, 'Record not found'],
   [405, errno.methodNotAllowed, 'Write not enabled by the operator', ['Allow']],
   [409, errno.conflict, 'Write conflict: other clients keep changing this collection'],
   [410, errno.serviceEnded, 'This service or the storage has been shut down'],
-  [412, errno.preconditionFailed, 'The stored version is a different one; a record is in `details.existing`', ['ETag?', 'Last-Modified?'], PreconditionFailedAnswer],
+  [412, errno.preconditionFailed, 'The stored version is a different one; a record is in `details.existing`', ['ETag?', 'Last-Modified?'], PreconditionFailedResponse],
   [413, errno.requestTooLarge, 'Larger than this service or the storage accepts'],
-  [415, errno.invalidHeader, 'Content-Type is not JSON', [], InvalidRequestAnswer],
+  [415, errno.invalidHeader, 'Content-Type is not JSON', [], InvalidRequestResponse],
   [429, errno.tooManyRequests, 'Too many requests to the storage: try again later', ['Retry-After']],
   [500, errno.undefined, 'Internal error of this service', ['Retry-After']],
   [503, errno.backend, 'The token server or the storage is unavailable, or too many requests are in flight', ['Retry-After']],
 ] // prettier-ignore
 
-/** The components that `answered` and `errorResponses` refer to. */
-export const answerComponents = {
+/** The components that `describeResponse` and `errorResponses` refer to. */
+export const responseComponents = {
   headers: Object.fromEntries(
-    Object.entries(answerHeaders).map(([name, [description, example]]) => {
+    Object.entries(responseHeaders).map(([name, [description, example]]) => {
       const schema = typeof example === 'number' ? { type: 'integer', minimum: 0 } : { type: 'string' }
       const required = !name.endsWith('?')
       return [componentName(name), { ...(required && { required }), description, schema, example }]
@@ -222,10 +222,10 @@ export const answerComponents = {
   ),
   responses: Object.fromEntries([
     ['Status304', versioned('Not changed since that version', null)],
-    ...sharedErrors.map(([code, errno, message, headers = [], body = ErrorAnswer]) => {
-      const details = body === InvalidRequestAnswer ? [exampleProblem] : undefined
+    ...sharedErrors.map(([code, errno, message, headers = [], body = ErrorResponse]) => {
+      const details = body === InvalidRequestResponse ? [exampleProblem] : undefined
       const example = { code, errno, error: STATUS_CODES[code], message, details }
-      return [`Status${code}`, answered(message, body, [...headers, 'Alert?'], example)]
+      return [`Status${code}`, describeResponse(message, body, [...headers, 'Alert?'], example)]
     }),
   ]),
 }
