@@ -196,9 +196,9 @@ describe('runTransaction: a lost response', () => {
     const storage = new ModelStorage()
     const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     const { commitStaged, write } = storage
-    const hasGivenUp = Promise.withResolvers<void>()
+    const timedOut = Promise.withResolvers<void>()
     storage.write = async (...call) => {
-      await hasGivenUp.promise
+      await timedOut.promise
       return await write(...call)
     }
     let first: Parameters<typeof commitStaged> | null = null
@@ -208,7 +208,7 @@ describe('runTransaction: a lost response', () => {
         return await commitStaged(...call)
       }
       first = call
-      setTimeout(hasGivenUp.resolve, 10)
+      setTimeout(timedOut.resolve, 10)
       throw new UpstreamError('refused', 'Later', { status: 503, retryAfterSeconds: 600 })
     }
 

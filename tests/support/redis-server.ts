@@ -5,7 +5,7 @@ import { join } from 'node:path'
 
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
-import { leash } from './leash.ts'
+import { dieWithParent } from './die-with-parent.ts'
 
 /** A real Redis on loopback that can be broken on purpose. Its data is only in memory. */
 export interface RedisServer {
@@ -59,7 +59,15 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
   let child: Subprocess | null = null
 
   async function start(): Promise<void> {
-    const command = [...leash('KILL'), executable!, '--port', `${port}`, ...address, '--dir', directory]
+    const command = [
+      ...dieWithParent('KILL'),
+      executable!,
+      '--port',
+      `${port}`,
+      ...address,
+      '--dir',
+      directory,
+    ]
     child = Bun.spawn([...command, '--save', '', '--appendonly', 'no', ...args], {
       stdout: 'ignore',
       stderr: 'ignore',
