@@ -73,7 +73,7 @@ describe('a batch over a storage that fails at its k-th call', () => {
     'is complete or has no effect: every failure, permanently',
     async () => {
       const kinds = quick.filter((name) => name !== '401')
-      const { findings, runs } = await prove([lasting], trialsOf(few, kinds, 'for good'), patient)
+      const { findings, runs } = await prove([lasting], trialsOf(few, kinds, 'permanently'), patient)
 
       expect(findings).toEqual([])
       expect(runs).toBeGreaterThan(60)

@@ -22,7 +22,7 @@ export const hangs: FaultName[] = ['hang before', 'hang after', 'hang within']
 export type FaultName = `${keyof typeof faults}`
 
 /** Which calls fail: only the k-th, every later one of the same kind, or every later one. */
-export type Span = 'once' | 'for good' | 'from then on'
+export type Span = 'once' | 'permanently' | 'from then on'
 
 export interface Trial {
   shape: Shape
@@ -99,7 +99,7 @@ async function run(
     if (fault === null || index < k) return null
     hit.deed ??= deedOf(request)
     const isHit =
-      index === k || span === 'from then on' || (span === 'for good' && hit.deed === deedOf(request))
+      index === k || span === 'from then on' || (span === 'permanently' && hit.deed === deedOf(request))
     if (!isHit) return null
     const ended = failed.filter((earlier) => earlier.request.isOver)
     failed.push({ request, inARow: 1 + Math.max(0, ...ended.map(({ inARow }) => inARow)) })
@@ -129,7 +129,7 @@ async function run(
     isRefused: fault === '401' && span === 'from then on',
     // What a batch has created can't be undone if nothing can be deleted.
     mustCope:
-      !wasShortOfTime && (span === 'once' || (span === 'for good' && !hit.deed?.startsWith('DELETE'))),
+      !wasShortOfTime && (span === 'once' || (span === 'permanently' && !hit.deed?.startsWith('DELETE'))),
   })
   const calls = over.callsOf(user).length
   await over.retire(user)

@@ -163,7 +163,7 @@ async function run(
     case 204:
       return isApplied ? null : '204, but it is still there'
     case 401:
-      return fault === '401' && span === 'from then on' && isUntouched ? null : 'answered 401'
+      return fault === '401' && span === 'from then on' && isUntouched ? null : 'returned 401'
     case 503:
       if (!headers.has('Retry-After')) return '503 without Retry-After'
       if (isUntouched) return null

@@ -147,7 +147,7 @@ for (const balancer of balancers) {
     // nginx does not hold requests while a bridge restarts.
     const itWithTwoBridges = balancer === nginxOfOne ? () => {} : it
     itWithTwoBridges(
-      'lose requests under way when one is killed, and no others',
+      'lose only the requests in flight when one is killed',
       async () => {
         const clients = front.clientsOf(nodes.sandbox, 8)
         const load = startLoad(clients)

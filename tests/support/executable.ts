@@ -130,7 +130,7 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
         if (match) return match
       }
       if (isLate || exitCode !== null)
-        throw new Error(`Waited in vain for ${pattern}: exit code ${exitCode}\n${errors}`)
+        throw new Error(`Timed out waiting for ${pattern}: exit code ${exitCode}\n${errors}`)
       await Promise.race([changed.promise, deadline])
     }
   }
