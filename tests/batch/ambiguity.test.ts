@@ -20,7 +20,7 @@ describe('runTransaction: a lost response', () => {
         storage.onCall = () => {}
         storage.otherWrites(collection, records)
       }
-      throw new UpstreamError('timeout', 'No answer')
+      throw new UpstreamError('timeout', 'No response')
     }
 
     const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'new' }, onlyIfAbsent)])
@@ -177,7 +177,7 @@ describe('runTransaction: a lost response', () => {
     const late: Parameters<typeof commitStaged>[] = []
     storage.commitStaged = async (...call) => {
       late.push(call)
-      throw new UpstreamError('timeout', 'No answer')
+      throw new UpstreamError('timeout', 'No response')
     }
 
     const { failure, events } = await transact(storage, [

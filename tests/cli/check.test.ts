@@ -38,7 +38,7 @@ describe('check', () => {
   })
 
   it('makes no connection with --offline', async () => {
-    const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer' } })
+    const programs = fakeCommands({ 'token server': { ok: false, detail: 'no response' } })
     const host = fakeHost({ f: minimalIni })
 
     expect(await run(['check', '--offline', '--config', 'f'], host, programs)).toBe(0)
@@ -47,7 +47,7 @@ describe('check', () => {
   })
 
   it('prints one object with --json, whether the settings are valid or not', async () => {
-    const programs = fakeCommands({ cache: { ok: false, detail: 'no answer' } })
+    const programs = fakeCommands({ cache: { ok: false, detail: 'no response' } })
     const good = fakeHost({ f: minimalIni })
     const bad = fakeHost({ f: `${minimalIni}service.readonly = maybe\n` })
 
@@ -58,7 +58,7 @@ describe('check', () => {
       ok: false,
       checks: {
         'token server': { ok: true, detail: 'OK' },
-        cache: { ok: false, detail: 'no answer' },
+        cache: { ok: false, detail: 'no response' },
         address: { ok: true },
       },
     })

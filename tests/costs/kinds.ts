@@ -105,7 +105,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
       },
     ]),
     {
-      name: 'names of headers that a preflight asks for',
+      name: 'header names that a preflight requests',
       sizes: headSizes,
       indistinct: 45,
       request: (size) =>

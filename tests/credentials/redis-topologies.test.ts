@@ -271,7 +271,7 @@ describe('RedisStore with a cluster', () => {
 
     expect([successor, await roleOf(first)]).toEqual(['master', 'master'])
     for (const obtained of obtainedMeanwhile) expect(obtained).toBeGreaterThan(obtainedIfEachWaited)
-    await eventually('all masters answer', () => store.ping())
+    await eventually('all masters respond', () => store.ping())
   }, 300_000)
 
   it('connects to members that do not know their own host through the known host', async () => {

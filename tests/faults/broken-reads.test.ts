@@ -84,7 +84,7 @@ const beforeTheBody: Row[] = [
   ['a reset', { kind: 'reset-before' }, ...again],
   ['a reset after the request', { kind: 'reset-after' }, ...again],
   ['no HTTP', { kind: 'garbage' }, ...again],
-  ['no answer', 'hang forever', ...maybeRetried],
+  ['no response', 'hang forever', ...maybeRetried],
   ['a body that never begins', { kind: 'reset-mid-body', afterBytes: 0 }, ...again],
   ['a body that ends at once', { kind: 'truncate', afterBytes: 0 }, ...again],
 ]
@@ -162,7 +162,7 @@ async function countBytes({ body }: Response): Promise<{ bytes: number; isWhole:
 describe('a record of a failing storage', () => {
   it.each<Row>([
     // A failure before the body is retried or not before the target of the request is known.
-    ...beforeTheBody.filter(([name]) => ['502 in HTML', 'a reset', 'no answer'].includes(name)),
+    ...beforeTheBody.filter(([name]) => ['502 in HTML', 'a reset', 'no response'].includes(name)),
     ...withinAShortBody,
     ['half a record', rewritten(halved), ...atOnce],
     ['another record', rewritten(() => '{"id":"x","modified":1.00,"payload":"x"}'), ...atOnce],

@@ -73,7 +73,7 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
       stderr: 'ignore',
     })
     const started = child
-    await eventually('redis-server answers', async () => {
+    await eventually('redis-server responds', async () => {
       return started.exitCode !== null || (await sendCommand(clientUrl, 'PING')) === 'PONG'
     })
     if (started.exitCode !== null) throw new Error(`Cannot start redis-server: exit code ${started.exitCode}`)
