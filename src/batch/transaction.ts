@@ -103,10 +103,8 @@ class Transaction implements TransactionContext {
       await this.#stage(changed)
       await this.#commit(changed)
     }
-    const commits = changed.flatMap(({ state }) => state.commit ?? [])
-    const records = commits.reduce((total, { writes }) => total + writes.length, 0)
-    if (commits.length === 0) this.observe({ kind: 'read-only' })
-    else this.observe({ kind: 'committed', collections: commits.length, records })
+    const collections = changed.flatMap(({ state, collection }) => (state.commit ? [collection] : []))
+    this.observe({ kind: collections.length === 0 ? 'read-only' : 'committed', collections })
     return this.#steps.map((_, index) => this.#withinBudget(index, this.#outcome(index)))
   }
 

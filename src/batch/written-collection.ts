@@ -251,7 +251,7 @@ export class WrittenCollection {
   /** Probes whether the plan was applied. Throws if that can't be determined. */
   async #probeUntilKnown(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
     const { collection, context } = this
-    context.observe({ kind: 'probed', collection })
+    context.observe({ kind: 'probed', collections: [collection] })
     let verdict = await this.#probe()
     // With several collections, `commitOrUndo` decides what is tried next.
     for (let failures = 1; verdict === 'unknown' && !context.isMultiCollection; failures += 1) {
