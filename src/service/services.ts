@@ -13,6 +13,7 @@ import { SyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
 import { limits } from '../load/limits.ts'
+import type { Clock } from '../domain/clock.ts'
 import type { Identity } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
@@ -22,11 +23,7 @@ import type { StorageClient } from '../upstream/call.ts'
 import type { Observers } from './observers.ts'
 
 /** The operating system, as a bridge uses it. */
-export interface BridgeHost {
-  /** Wall clock, ms since 1970. */
-  now(): number
-  /** A monotonic clock in ms. */
-  monotonicNow(): number
+export interface BridgeHost extends Clock {
   randomBytes(length: number): Uint8Array
   /** Maximum concurrent `fetch` requests of this process, for all hosts. */
   fetchSlots: number
@@ -65,8 +62,8 @@ export function createServices(
     ...(settings.cacheHmacSecretPrevious && { previousSecret: settings.cacheHmacSecretPrevious }),
     tokenServerUrl: settings.tokenServerUrl,
     ttlSeconds: settings.cacheCredentialsTtlSeconds,
-    wallClock: now,
-    monotonicClock: host.monotonicNow,
+    now,
+    monotonicNow: host.monotonicNow,
     randomBytes: host.randomBytes,
     observe: observers.credentials,
   })

@@ -3,21 +3,18 @@ import { collectNotices, type UpstreamAnswer } from './answer.ts'
 import { hawkHeader, originOf, storageAddress, toUserAgent, type Query } from './request.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
+import type { Clock } from '../domain/clock.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 /** Shared by the calls of all users. */
-export interface StorageClient {
+export interface StorageClient extends Clock {
   upstream: Pick<Upstream, 'send' | 'lists'>
   /** Timeout until the response headers. */
   timeoutMs: number
   /** The cached limits of storage nodes. */
   limitsByNode: RecentMap<string, { limits: StorageLimits; untilMs: number }>
-  /** Wall clock, ms since 1970. */
-  now(): number
-  /** A monotonic clock in ms. */
-  monotonicNow(): number
   nonce(): string
   delay(ms: number): Promise<void>
 }

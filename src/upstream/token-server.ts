@@ -3,20 +3,17 @@ import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import { jsonOf, readBackoff, readRetryAfter, type UpstreamAnswer } from './answer.ts'
+import type { Clock } from '../domain/clock.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Address } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
-interface TokenServerOptions {
+interface TokenServerOptions extends Clock {
   /** With or without a trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
   url: string
   send: Upstream['send']
   /** Timeout until the response headers. */
   timeoutMs: number
-  /** Wall clock, ms since 1970. */
-  now(): number
-  /** A monotonic clock in ms. */
-  monotonicNow(): number
   userAgent?: string
 }
 
@@ -29,15 +26,14 @@ const maxIdentities = 10_000
 export class TokenServer {
   readonly #pauses: Pauses
   readonly #backoffs = new RecentMap<string, { seconds: number; untilMs: number }>(maxIdentities)
-  #hasAskedToBackOff = false
-  readonly #exchangeUrl: Address
-  readonly #heartbeatUrl: Address
+  readonly #exchangeUrl: URL
+  readonly #heartbeatUrl: URL
 
   constructor(private readonly options: TokenServerOptions) {
     this.#pauses = new Pauses(options.monotonicNow)
     const base = options.url.replace(/\/{1,16}$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
-    this.#exchangeUrl = addressOf(base + exchangePath)
-    this.#heartbeatUrl = addressOf(base + '/__heartbeat__')
+    this.#exchangeUrl = new URL(base + exchangePath)
+    this.#heartbeatUrl = new URL(base + '/__heartbeat__')
   }
 
   /**
@@ -77,8 +73,6 @@ export class TokenServer {
 
   /** The backoff in seconds that the token server asked of this identity; null if none. */
   backoffSeconds(identity: Identity): number | null {
-    // Computing the name is slow, so skip it until a backoff was requested.
-    if (!this.#hasAskedToBackOff) return null
     const backoff = this.#backoffs.get(nameOf(identity))
     return backoff && this.options.monotonicNow() < backoff.untilMs ? backoff.seconds : null
   }
@@ -95,7 +89,6 @@ export class TokenServer {
   #recordBackoff(name: string, headers: Headers): void {
     const seconds = readBackoff(headers)
     if (seconds === null) return
-    this.#hasAskedToBackOff = true
     this.#backoffs.set(name, { seconds, untilMs: this.options.monotonicNow() + seconds * 1000 })
   }
 
@@ -148,12 +141,6 @@ class Pauses {
     const isForAll = this.#accepted.get(name) || this.#pausedInARow.size >= identitiesForAll
     if (isForAll) this.#untilMs = Math.max(this.#untilMs, untilMs)
   }
-}
-
-/** Copies these texts once, because a `URL` creates them at each access. */
-function addressOf(text: string): Address {
-  const { href, origin, host } = new URL(text)
-  return { href, origin, host }
 }
 
 /** Identifies an identity without keeping a secret. */
