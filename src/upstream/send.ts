@@ -85,10 +85,7 @@ export function createUpstream(options: UpstreamOptions) {
     lists: permits.lists,
     /** Changes the trusted authorities. Calls in flight keep the old ones. */
     setCertificateAuthorities(ca: string | undefined) {
-      // A change resets the circuit breakers, so unchanged authorities are ignored.
-      if (ca === tls?.ca) return
       tls = ca === undefined ? undefined : { ca }
-      breakers.reset()
     },
   }
 
