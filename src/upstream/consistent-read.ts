@@ -1,16 +1,18 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record.ts'
-import { jsonOf, lastModifiedOf, OffsetTrail, parseJson, unusable, type UpstreamAnswer } from './answer.ts'
+import { jsonOf, lastModifiedOf, OffsetTrail, unusable, type UpstreamAnswer } from './answer.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
 import { readRecordAnswer, readBso, recordRequest } from './bso.ts'
-import { checkCount, linesRequest, openLines, readLines } from './list.ts'
-import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
+import { checkCount } from './list.ts'
+import type { ListFilter, ListOptions, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
-/** Maximum bytes of records in one snapshot. */
-const maxSnapshotBytes = 64 * 1024 * 1024
+/** Maximum bytes of records in one snapshot, and of the ids of a list. */
+const maxListBytes = 64 * 1024 * 1024
+/** Ids that are read at once: more would take too much memory, and block for too long. */
+const idsPerPage = 100_000
 const maxRounds = 4
 
 /**
@@ -23,7 +25,7 @@ export async function readConsistently(
   ids: string[],
 ): Promise<Snapshot> {
   return await whileUnchanged(calls, collection, calls.owner, async (reads) => {
-    const snapshot = await reads.records(ids, maxSnapshotBytes)
+    const snapshot = await reads.records(ids, maxListBytes)
     if (snapshot) return snapshot
     const message = 'The requested records are too large together: request fewer at once'
     throw new ServiceError(413, errno.requestTooLarge, message)
@@ -81,7 +83,7 @@ export async function whileUnchanged<Result>(
 
 class CollectionChanged extends Error {}
 
-class TooLarge extends Error {}
+class TooLarge extends UpstreamError {}
 
 /** Reads of one collection. All but the first are conditional on its timestamp, and throw if it has changed. */
 export class ConsistentReads {
@@ -106,21 +108,11 @@ export class ConsistentReads {
 
   /** Passes the ids of a list to `take`, in order. */
   async ids(filter: ListFilter, sort: SortOrder, take: (id: string) => void): Promise<void> {
-    const trail = new OffsetTrail()
-    let offset: string | null = null
-    do {
-      const query = listQuery({ ...filter, sort }, offset, false)
-      const answer = await this.#read(linesRequest(this.collection, query, {}))
-      let count = 0
-      await eachLine(answer, (line) => {
-        const id = parseJson(line)
-        if (typeof id !== 'string' || id.includes('\uFFFD')) throw unusable('an element is not an id')
-        count += 1
-        take(id)
-      })
-      checkCount(answer, count)
-      offset = trail.next(answer.headers, count)
-    } while (offset !== null)
+    this.#leftBytes = maxListBytes
+    await this.#each({ ...filter, sort, limit: idsPerPage }, false, (id) => {
+      if (typeof id !== 'string') throw unusable('an element is not an id')
+      take(id)
+    })
   }
 
   /** Reads the records with these ids; null if they exceed `maxBytes`. The timestamp is known in both cases. */
@@ -153,27 +145,34 @@ export class ConsistentReads {
 
   async #part(ids: string[], records: Snapshot['records']): Promise<void> {
     const requested = new Set(ids)
+    await this.#each({ ids, sort: 'newest' }, true, (value) => {
+      const record = readBso(value)
+      if (!record) throw unusable('an element is not a record')
+      // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
+      if (requested.has(record.id)) records.set(record.id, record)
+    })
+  }
+
+  /** Passes the elements of a list to `take`, in order, whatever pages the storage makes of it. */
+  async #each(options: ListOptions, isFull: boolean, take: (element: unknown) => void): Promise<void> {
     const trail = new OffsetTrail()
     let offset: string | null = null
     do {
-      const query = listQuery({ ids, sort: 'newest' }, offset)
+      const query = listQuery(options, offset, isFull)
       const answer = await this.#read({ ...this.#list(query), maxBytes: this.#leftBytes, mayBeTooLong: true })
       this.#count(answer)
-      const values = jsonOf(answer)
-      if (!Array.isArray(values)) throw unusable('the body is not a list')
-      for (const value of values) {
-        const record = readBso(value)
-        if (!record) throw unusable('an element is not a record')
-        // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
-        if (requested.has(record.id)) records.set(record.id, record)
-      }
-      offset = trail.next(answer.headers, values.length)
+      const elements = jsonOf(answer)
+      if (!Array.isArray(elements)) throw unusable('the body is not a list')
+      elements.forEach(take)
+      checkCount(answer, elements.length)
+      offset = trail.next(answer.headers, elements.length)
     } while (offset !== null)
   }
 
   #count({ bytes, isTooLong }: UpstreamAnswer): void {
     this.#leftBytes -= bytes.length
-    if (isTooLong || this.#leftBytes < 0) throw new TooLarge()
+    if (isTooLong || this.#leftBytes < 0)
+      throw new TooLarge('bad-response', 'Cannot read a list of the storage: it is too large')
   }
 
   #list(query: StorageRead['query']): Pick<StorageRead, 'path' | 'query' | 'subject'> {
@@ -183,8 +182,7 @@ export class ConsistentReads {
   async #read(request: StorageRead): Promise<UpstreamAnswer> {
     const condition = this.#timestamp === null ? {} : unmodifiedSinceHeader(this.#timestamp)
     const headers = { ...request.headers, ...condition }
-    const read = { ...request, headers, endpoint: this.#endpoint }
-    const answer = await (request.isStreamed ? readLines(this.calls, read) : this.calls.read(read))
+    const answer = await this.calls.read({ ...request, headers, endpoint: this.#endpoint })
     if (answer.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return answer
     this.#timestamp = lastModifiedOf(answer.headers)
@@ -195,25 +193,3 @@ export class ConsistentReads {
     return answer
   }
 }
-
-/** Passes each line of a list to `take`. */
-async function eachLine(answer: UpstreamAnswer, take: (line: string) => void): Promise<void> {
-  // Invalid UTF-8 becomes U+FFFD, which no id contains.
-  const decoder = new TextDecoder()
-  let carry = ''
-  try {
-    const { first, rest } = await openLines(answer)
-    for (let piece = first; piece; piece = await rest.read()) {
-      const lines = (carry + decoder.decode(piece, { stream: true })).split('\n')
-      carry = lines.pop()!
-      if (carry.length > maxIdLine) throw unusable(`a line is longer than ${maxIdLine} characters`)
-      for (const line of lines) if (line !== '') take(line)
-    }
-  } finally {
-    answer.stream?.cancel()
-  }
-  carry += decoder.decode()
-  if (carry !== '') take(carry)
-}
-
-const maxIdLine = 1024

@@ -280,7 +280,7 @@ export async function readLines(calls: StorageCalls, request: StorageRead): Prom
 }
 
 /** Opens the body of a list as lines, the requested form. A JSON array is accepted too, but must fit into memory. */
-export async function openLines({ bytes, stream }: UpstreamAnswer): Promise<Lines> {
+async function openLines({ bytes, stream }: UpstreamAnswer): Promise<Lines> {
   if (stream === null) return { first: toLines(bytes), rest: ended }
   const first = await stream.read()
   if (first?.[0] !== bracketOpen) return { first, rest: stream }
