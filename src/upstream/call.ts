@@ -31,7 +31,7 @@ export interface StorageCaller extends Pick<UpstreamRequest, 'client' | 'tally' 
   requestId?: string
 }
 
-export interface StorageRead extends Pick<UpstreamRequest, 'maxBytes' | 'mayBeTooLong' | 'isStreamed'> {
+export interface StorageRead extends Pick<UpstreamRequest, 'maxBytes' | 'isStreamed'> {
   path: readonly string[]
   query?: Query
   headers?: Record<string, string>
@@ -170,7 +170,7 @@ export class StorageCalls {
   ): UpstreamRequest {
     const { now, nonce } = this.client
     const { userAgent, requestId, client, tally, holder } = this.#caller
-    const { body, maxBytes, mayBeTooLong, isStreamed } = request
+    const { body, maxBytes, isStreamed } = request
     const url = storageAddress(credentials.endpoint, request.path, request.query)
     const headers: Record<string, string> = {
       Accept: 'application/json',
@@ -188,7 +188,6 @@ export class StorageCalls {
       body,
       timeoutMs: this.#timeoutMs(request.hasBegun === true),
       maxBytes,
-      mayBeTooLong,
       isStreamed,
       // A commit must not fail for lack of memory.
       holder: this.#mustComplete ? undefined : holder,

@@ -1,7 +1,7 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record.ts'
-import { jsonOf, lastModifiedOf, OffsetTrail, unusable, type UpstreamAnswer } from './answer.ts'
+import { jsonOf, lastModifiedOf, OffsetTrail, TooLong, unusable, type UpstreamAnswer } from './answer.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
 import { readRecordAnswer, readBso, recordRequest } from './bso.ts'
@@ -83,8 +83,6 @@ export async function whileUnchanged<Result>(
 
 class CollectionChanged extends Error {}
 
-class TooLarge extends UpstreamError {}
-
 /** Reads of one collection. All but the first are conditional on its timestamp, and throw if it has changed. */
 export class ConsistentReads {
   /** Bytes of records that may still be read. */
@@ -115,7 +113,7 @@ export class ConsistentReads {
     })
   }
 
-  /** Reads the records with these ids; null if they exceed `maxBytes`. The timestamp is known in both cases. */
+  /** Reads the records with these ids; null if they exceed `maxBytes`. */
   async records(ids: string[], maxBytes: number): Promise<Snapshot | null> {
     const { chunks, single } = groupIds(ids)
     const [first, ...others] = chunks
@@ -138,7 +136,7 @@ export class ConsistentReads {
       }
       return { timestamp: this.timestamp, unchangedForMs: this.#unchangedForMs, records }
     } catch (error) {
-      if (error instanceof TooLarge) return null
+      if (error instanceof TooLong) return null
       throw error
     }
   }
@@ -159,7 +157,7 @@ export class ConsistentReads {
     let offset: string | null = null
     do {
       const query = listQuery(options, offset, isFull)
-      const answer = await this.#read({ ...this.#list(query), maxBytes: this.#leftBytes, mayBeTooLong: true })
+      const answer = await this.#read({ ...this.#list(query), maxBytes: this.#leftBytes })
       this.#count(answer)
       const elements = jsonOf(answer)
       if (!Array.isArray(elements)) throw unusable('the body is not a list')
@@ -169,10 +167,9 @@ export class ConsistentReads {
     } while (offset !== null)
   }
 
-  #count({ bytes, isTooLong }: UpstreamAnswer): void {
+  #count({ bytes }: UpstreamAnswer): void {
     this.#leftBytes -= bytes.length
-    if (isTooLong || this.#leftBytes < 0)
-      throw new TooLarge('bad-response', 'Cannot read a list of the storage: it is too large')
+    if (this.#leftBytes < 0) throw new TooLong('a list of the storage')
   }
 
   #list(query: StorageRead['query']): Pick<StorageRead, 'path' | 'query' | 'subject'> {

@@ -28,6 +28,7 @@ export async function listByIds(
     throw invalid('querystring', '_token', 'belongs to another list: start again from the first page')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
     const snapshot = await reads.records(options.ids!, smallBytes)
+    const ids = snapshot ? [] : await orderedIds(reads, options)
     const verdict = evaluateCollection(precondition, reads.timestamp)
     if (verdict) return verdict
     const timestamp = firstTimestampOf(position, reads.timestamp)
@@ -35,7 +36,6 @@ export async function listByIds(
       const cut = { skip, limit, timestamp, hasMore: false }
       return { outcome: 'page', page: cutPage(sorted(snapshot, options), cut) }
     }
-    const ids = await orderedIds(reads, options)
     const shown = ids.slice(skip, limit === undefined ? undefined : skip + limit)
     const end = skip + shown.length
     const next = end < ids.length ? { offset: `skip:${end}`, firstTimestamp: timestamp } : null

@@ -4,6 +4,7 @@ import {
   checkUsable,
   isTransient,
   readBounded,
+  TooLong,
   toUpstreamError,
   type BodyStream,
   type UpstreamAnswer,
@@ -23,10 +24,8 @@ import type { Permits } from '../load/permits.ts'
 export interface UpstreamRequest extends GuardedRequest, FetchRequest {
   /** Timeout for the complete response, over all attempts. For a stream: until its first chunk; after that, no chunk may stall. */
   timeoutMs: number
-  /** Maximum bytes of a buffered body; a longer one is `bad-response`. */
+  /** Maximum bytes of a buffered body; a longer one is `TooLong`. */
   maxBytes: number
-  /** Whether a longer body is left out instead of being an error. */
-  mayBeTooLong?: boolean
   /** Holds the memory of a long buffered body; absent for a call that must not fail for lack of memory. */
   holder?: { readonly memory: HeldMemory }
   /** Adds up the cost of the calls. */
@@ -124,7 +123,7 @@ export function createUpstream(options: UpstreamOptions) {
       const length = announcedLength(headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
       if (request.isStreamed === true && status === 200 && !isShort) {
-        answer = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
+        answer = { status, headers, bytes: nothing, stream: call.toStream() }
       } else {
         // Only a code is read from these bodies, so their length is bounded here.
         const isCodeOnly = status >= 400 || (request.isStreamed === true && status !== 200)
@@ -134,11 +133,10 @@ export function createUpstream(options: UpstreamOptions) {
         const bytes = isRead ? await response.bytes() : await readLong(call, length ?? 0, allowed)
         if (bytes === null) {
           call.abort()
-          if (!isCodeOnly && request.mayBeTooLong !== true) throw tooLong(url.host, status)
+          if (!isCodeOnly) throw new TooLong(`the response from "${url.host}"`, status)
         }
         call.end(null)
-        const isTooLong = bytes === null
-        answer = { status, headers, bytes: bytes ?? nothing, isTooLong, stream: null, mayBeRepeated }
+        answer = { status, headers, bytes: bytes ?? nothing, stream: null, mayBeRepeated }
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)
@@ -324,10 +322,6 @@ function tooSlow(host: string, applied: UpstreamError['applied']): UpstreamError
 
 function stalled(host: string): UpstreamError {
   return new UpstreamError('timeout', `Cannot read the response from "${host}": it stalled`)
-}
-
-function tooLong(host: string, status: number): UpstreamError {
-  return new UpstreamError('bad-response', `Cannot read the response from "${host}": too long`, { status })
 }
 
 function isRetryable(error: unknown): boolean {
