@@ -148,8 +148,8 @@ class Transaction implements TransactionContext {
       user.limits ??= user.storage.limits()
       part.state.update({ limits: await user.limits })
     }
-    await runBounded([() => part.read(), ...(this.#needsLimits ? [readLimits] : [])])
-    await part.createRow()
+    await runBounded([() => part.reader.read(), ...(this.#needsLimits ? [readLimits] : [])])
+    await part.reader.createRow()
     user.written.set(part.collection, part)
   }
 

@@ -21,16 +21,16 @@ export interface UndoResult {
 }
 
 /**
- * One collection that a transaction writes to. Order of calls: `read`, `createRow`, `stage` if needed, `commit`, then `removeDeleted`;
- * `undo` reverts a visible commit.
+ * One collection that a transaction writes to. Order of calls: `reader.read`, `reader.createRow`, `stage` if needed, `commit`, then
+ * `removeDeleted`; `undo` reverts a visible commit.
  *
- * Methods reject with `UpstreamError` if the transaction can't continue; `read` and `createRow` also with `ServiceError`.
- * Refusals of a write become the outcomes of its operations.
+ * Methods reject with `UpstreamError` if the transaction can't continue; those of `reader` also with `ServiceError`. Refusals of a write
+ * become the outcomes of its operations.
  */
 export class WrittenCollection {
   readonly state: CollectionState
   readonly collection: string
-  readonly #reader: CollectionReader
+  readonly reader: CollectionReader
   #stagedBatch: string | null = null
   /** Whether the plan may have been applied, or may still be. */
   #isInDoubt = false
@@ -44,7 +44,7 @@ export class WrittenCollection {
   ) {
     this.collection = operations[0]!.operation.collection
     this.state = new CollectionState(operations)
-    this.#reader = new CollectionReader(storage, operations, this.state, context)
+    this.reader = new CollectionReader(storage, operations, this.state, context)
   }
 
   /** Whether the storage can stage, as far as known. */
@@ -55,16 +55,6 @@ export class WrittenCollection {
   /** Whether the undo has begun; then the collection is not committed any more. */
   get isUndoing(): boolean {
     return this.#undo?.hasBegun === true
-  }
-
-  /** Reads what the operations are decided against. */
-  async read(): Promise<void> {
-    await this.#reader.read()
-  }
-
-  /** Creates a collection that was never written to; see `CollectionReader`. */
-  async createRow(): Promise<void> {
-    await this.#reader.createRow()
   }
 
   /** Stages all writes. */
@@ -132,7 +122,7 @@ export class WrittenCollection {
       if (at !== null) commit.changedAt = at
       if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
     }
-    this.#reader.recordOwnChange(commit.changedAt)
+    this.reader.recordOwnChange(commit.changedAt)
   }
 
   /** Makes one attempt to undo what is visible, except where another writer has written since. Never rejects. */
@@ -288,7 +278,7 @@ export class WrittenCollection {
   async #probe(): Promise<'applied' | 'moved' | 'unapplied' | 'unclear' | 'unknown'> {
     let snapshot: Snapshot
     try {
-      snapshot = await this.#reader.snapshot()
+      snapshot = await this.reader.snapshot()
     } catch (error) {
       return isRefusal(error) ? 'unclear' : 'unknown'
     }
@@ -304,7 +294,7 @@ export class WrittenCollection {
   async #nextRound(): Promise<void> {
     this.#stagedBatch = null
     this.#isInDoubt = false
-    await this.#reader.readAgain()
+    await this.reader.readAgain()
   }
 }
 
