@@ -58,12 +58,6 @@ export async function backOff(
   if (isRetryable && !mayBeVisible && failures <= maxRetries && budget.hasTime)
     return await budget.backOff(failures)
   if (!isConflict || failure.status !== 409 || mayBeVisible) throw failure
-  const { retryAfterSeconds } = failure
-  const extras = retryAfterSeconds === null ? {} : { retryAfterSeconds }
-  throw new ServiceError(
-    409,
-    errno.conflict,
-    'Write conflict: other clients keep changing this collection',
-    extras,
-  )
+  const message = 'Write conflict: other clients keep changing this collection'
+  throw new ServiceError(409, errno.conflict, message, { retryAfterSeconds: failure.retryAfterSeconds })
 }
