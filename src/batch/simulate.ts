@@ -9,8 +9,8 @@ import {
   type Timestamp,
 } from '../domain/record.ts'
 import { composePage, type BaseList, type Overlay } from './list-page.ts'
-import type { FailedOutcome, Operation, OperationOutcome, Rejection } from '../domain/operation.ts'
-import type { RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
+import type { FailedOutcome, Operation, OperationOutcome } from '../domain/operation.ts'
+import type { RecordWrite, Rejection, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 

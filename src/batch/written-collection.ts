@@ -7,8 +7,13 @@ import { findRefused, toRejection } from './refused-records.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
 import { backOff, type TransactionContext } from './transaction-context.ts'
 import { Undo } from './undo.ts'
-import type { Rejection } from '../domain/operation.ts'
-import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
+import type {
+  BulkStorage,
+  CommitOutcome,
+  RecordWrite,
+  Rejection,
+  Snapshot,
+} from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
 
 /** Maximum attempts to prevent a lost write from being applied late. */

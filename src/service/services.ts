@@ -160,12 +160,12 @@ export function connect(
   const clock = { now: host.monotonicNow, random: Math.random }
   const breakers = new Breakers({ ...clock, observe: observers.breaker })
   const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
+  transport.trust(settings.certificateCaBundle)
   const permits = createPermits(host.fetchSlots, transport.sharesConnection)
   const upstream = createUpstream({
     permits,
     transport,
     breakers,
-    ca: settings.certificateCaBundle ?? undefined,
     ...clock,
     observe: observers.upstreamCall,
     delay: Bun.sleep,
@@ -189,6 +189,7 @@ export function connect(
         })
   return {
     breakers,
+    transport,
     upstream,
     tokenServer,
     store,

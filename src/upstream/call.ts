@@ -10,7 +10,7 @@ import type { Upstream, UpstreamRequest } from './send.ts'
 
 /** Shared by the calls of all users. */
 export interface StorageClient extends Clock {
-  upstream: Pick<Upstream, 'send' | 'lists'>
+  upstream: Upstream
   /** Timeout until the response headers. */
   timeoutMs: number
   /** The cached limits of storage nodes. */

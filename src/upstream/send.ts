@@ -45,8 +45,6 @@ export interface UpstreamCallSummary {
 export interface UpstreamOptions {
   permits: Permits
   breakers: Breakers
-  /** PEM text; if set, only these authorities are trusted. */
-  ca?: string
   transport: Transport
   observe(call: UpstreamCallSummary): void
   /** A clock in ms. */
@@ -73,7 +71,6 @@ const nothing = new Uint8Array(0)
 export function createUpstream(options: UpstreamOptions) {
   const { permits, breakers, transport, observe, now, random, delay, stallMs = maxStallMs } = options
   const shared = { calls: permits.calls, breakers, now, stallMs }
-  let tls = options.ca === undefined ? undefined : { ca: options.ca }
 
   return {
     send(request: UpstreamRequest): Promise<UpstreamAnswer> {
@@ -82,10 +79,6 @@ export function createUpstream(options: UpstreamOptions) {
     },
     /** Permits for lists, which last as long as their readers. */
     lists: permits.lists,
-    /** Changes the trusted authorities. Calls in flight keep the old ones. */
-    setCertificateAuthorities(ca: string | undefined) {
-      tls = ca === undefined ? undefined : { ca }
-    },
   }
 
   /**
@@ -111,7 +104,7 @@ export function createUpstream(options: UpstreamOptions) {
       call.guard = breakers.begin(request)
       // Over HTTP/2 the runtime repeats a refused DELETE by itself, even one that was applied.
       const mayBeRepeated = request.method === 'DELETE' && transport.sharesConnection(url.origin)
-      const response = await transport.fetch(request, call.signal, tls)
+      const response = await transport.fetch(request, call.signal)
       call.response = response
       const { status, headers } = response
       checkUsable(response, url.host)

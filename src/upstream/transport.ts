@@ -11,8 +11,6 @@ export interface FetchRequest {
   isStreamed?: boolean
 }
 
-type Tls = { ca: string } | undefined
-
 /** What is known about an origin. */
 interface Origin {
   /** When to try HTTP/2 again after it was not offered; 0: it is offered; null: unknown. */
@@ -40,21 +38,26 @@ export class Transport {
   /** The first calls to unknown origins, until they end. */
   readonly #firstCalls = new Map<string, Promise<void>>()
 
+  #tls: { ca: string } | undefined
+
   /** `http2`: whether to use it if offered over TLS; `now`: a clock in ms. */
   constructor(private readonly options: { http2: boolean; now(): number }) {}
 
-  async fetch(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
+  /** Changes the trusted authorities: those of a PEM text alone, or the system's if null. Calls in flight keep the old ones. */
+  trust(ca: string | null): void {
+    this.#tls = ca === null ? undefined : { ca }
+  }
+
+  async fetch(request: FetchRequest, signal: AbortSignal): Promise<Response> {
     const { origin } = request.url
     const protocol = this.#protocolOf(origin, request)
     if (protocol === 'http2') {
       const isKnown = this.#origins.get(origin)?.withoutHttp2UntilMs != null
-      return await (isKnown
-        ? this.#fetchOverHttp2(request, signal, tls)
-        : this.#fetchFirst(request, signal, tls))
+      return await (isKnown ? this.#fetchOverHttp2(request, signal) : this.#fetchFirst(request, signal))
     }
     const isList = protocol === 'http1.1' && request.isStreamed === true && request.method === 'GET'
-    if (isList) return await this.#fetchListOverHttp1(request, signal, tls)
-    return await this.#fetchOver(protocol, request, signal, tls)
+    if (isList) return await this.#fetchListOverHttp1(request, signal)
+    return await this.#fetchOver(protocol, request, signal)
   }
 
   /**
@@ -81,7 +84,7 @@ export class Transport {
    * Sends the first read to an unknown origin alone: if the handshake fails, the runtime would repeat it for every waiting call, one after
    * the other.
    */
-  async #fetchFirst(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
+  async #fetchFirst(request: FetchRequest, signal: AbortSignal): Promise<Response> {
     const { origin } = request.url
     const first = this.#firstCalls.get(origin)
     if (first) {
@@ -90,14 +93,14 @@ export class Transport {
         void first.then(resolve)
       })
       const protocol = this.#protocolOf(origin, request)
-      if (protocol !== 'http2') return await this.#fetchOver(protocol, request, signal, tls)
+      if (protocol !== 'http2') return await this.#fetchOver(protocol, request, signal)
     }
-    if (first || request.method !== 'GET') return await this.#fetchOverHttp2(request, signal, tls)
+    if (first || request.method !== 'GET') return await this.#fetchOverHttp2(request, signal)
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, firstCallMs)
     this.#firstCalls.set(origin, promise)
     try {
-      return await this.#fetchOverHttp2(request, signal, tls)
+      return await this.#fetchOverHttp2(request, signal)
     } finally {
       clearTimeout(timer)
       this.#firstCalls.delete(origin)
@@ -106,20 +109,20 @@ export class Transport {
   }
 
   /** Falls back to HTTP/1.1 if the origin lacks HTTP/2; nothing was sent before that shows. */
-  async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
+  async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal): Promise<Response> {
     const { now } = this.options
     const origin = this.#originOf(request.url.origin)
     const before = origin.withoutHttp2UntilMs
     // One call tests HTTP/2 again; the others don't.
     if (before !== null && before > 0) origin.withoutHttp2UntilMs = now() + brokenHandshakeMs
     try {
-      const response = await this.#fetchOver('http2', request, signal, tls)
+      const response = await this.#fetchOver('http2', request, signal)
       origin.withoutHttp2UntilMs = 0
       return response
     } catch (error) {
       const code = codeOf(error)
       if (!lacksHttp2(code, request.method)) throw error
-      const response = await this.#fetchOver('http1.1', request, signal, tls)
+      const response = await this.#fetchOver('http1.1', request, signal)
       const forMs = before === 0 && code === 'EPROTO' ? brokenHandshakeMs : withoutVersionMs
       origin.withoutHttp2UntilMs = Math.max(origin.withoutHttp2UntilMs ?? 0, now() + forMs)
       return response
@@ -127,18 +130,18 @@ export class Transport {
   }
 
   /** Falls back to HTTP/2 if the server refuses the handshake, because it lacks HTTP/1.1. */
-  async #fetchListOverHttp1(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
+  async #fetchListOverHttp1(request: FetchRequest, signal: AbortSignal): Promise<Response> {
     const { http2, now } = this.options
     const origin = this.#originOf(request.url.origin)
     const before = origin.withoutHttp1UntilMs
     try {
-      const response = await this.#fetchOver('http1.1', request, signal, tls)
+      const response = await this.#fetchOver('http1.1', request, signal)
       origin.withoutHttp1UntilMs = 0
       return response
     } catch (error) {
       const isHttp2Lacking = (origin.withoutHttp2UntilMs ?? 0) > now()
       if (!http2 || isHttp2Lacking || codeOf(error) !== 'EPROTO') throw error
-      const response = await this.#fetchOver('http2', request, signal, tls)
+      const response = await this.#fetchOver('http2', request, signal)
       origin.withoutHttp1UntilMs = now() + (before === 0 ? brokenHandshakeMs : withoutVersionMs)
       return response
     }
@@ -163,7 +166,6 @@ export class Transport {
     protocol: 'http2' | 'http1.1' | undefined,
     { url, method, headers, body }: FetchRequest,
     signal: AbortSignal,
-    tls: Tls,
   ): Promise<Response> {
     headers['Accept-Encoding'] = 'identity'
     // Over HTTP/2 the runtime repeats requests refused with REFUSED_STREAM. HAProxy also refuses applied writes so, when its storage dies.
@@ -182,7 +184,7 @@ export class Transport {
       decompress: false,
       keepalive: mayBePooled && !isAvoiding,
       protocol,
-      tls,
+      tls: this.#tls,
     })
   }
 }

@@ -14,7 +14,7 @@ export class StorageWrites extends StorageCalls {
   async write(collection: string, records: RecordWrite[], since: Timestamp): Promise<CommitOutcome> {
     const answer = await this.#post(collection, [], records, since, 'upload')
     if (answer.status === 412) return { outcome: 'moved' }
-    return committed(answer, readResult(answer, records))
+    return committed(answer, readUploadResult(jsonOf(answer), records))
   }
 
   /** Opens a batch or adds to one; a storage without batches writes at once. See Sync 1.5 API, "Batch uploads". */
@@ -29,7 +29,7 @@ export class StorageWrites extends StorageCalls {
     const subject = batch === null ? 'upload' : 'staging'
     const answer = await this.#post(collection, query, records, since, subject)
     if (answer.status === 412) return { outcome: 'moved' }
-    const result = readResult(answer, records)
+    const result = readUploadResult(jsonOf(answer), records)
     if (result.isBroken) {
       const message = 'Cannot stage the batch: the database of the storage failed'
       throw new UpstreamError('refused', message, { status: 500, applied: 'no' })
@@ -47,7 +47,7 @@ export class StorageWrites extends StorageCalls {
     ]
     const answer = await this.#post(collection, query, [], since, 'staging')
     if (answer.status === 412) return { outcome: 'moved' }
-    return committed(answer, readResult(answer, []))
+    return committed(answer, readUploadResult(jsonOf(answer), []))
   }
 
   /**
@@ -86,13 +86,6 @@ export class StorageWrites extends StorageCalls {
     const maxBytes = maxResultBytes
     return this.send({ method: 'POST', path, query, headers, body, subject, maxBytes })
   }
-}
-
-function readResult(answer: UpstreamAnswer, records: RecordWrite[]): UploadResult {
-  const ids = records.map(({ id }) => id)
-  const result = readUploadResult(jsonOf(answer), ids)
-  if (!result) throw unusable('the result of the upload is missing or invalid')
-  return result
 }
 
 function committed({ status, headers }: UpstreamAnswer, result: UploadResult): CommitOutcome {
