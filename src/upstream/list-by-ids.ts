@@ -3,7 +3,7 @@ import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/l
 import { evaluateCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
-import { firstTimestampOf, linesRequest, ListPages, readLines, requireUnchanged } from './list.ts'
+import { firstTimestampOf, linesRequest, ListPages, readLines } from './list.ts'
 import { chunkIds, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
 import type { UpstreamAnswer } from './answer.ts'
@@ -74,20 +74,17 @@ async function stream(
   const parts = chunkIds(ids)
   const headers = unmodifiedSinceHeader(since)
   const { endpoint } = calls
-  let hasBegun = false
-  const nextPart = async (): Promise<UpstreamAnswer | null> => {
+  const readPart = async (hasBegun: boolean): Promise<UpstreamAnswer | null> => {
     const part = parts.shift()
     if (part === undefined) return null
     const request = linesRequest(collection, listQuery({ ids: part, sort }), headers)
-    const answer = await readLines(calls, { ...request, endpoint, hasBegun })
-    hasBegun = true
-    requireUnchanged(answer)
-    return answer
+    return await readLines(calls, { ...request, endpoint, hasBegun })
   }
   const included = new Set(ids)
-  const first = await nextPart()
+  const first = await readPart(false)
   if (!first) return toListDocument([])
-  const pages = new ListPages(first, new BsoRewriter({ keep: (id) => included.has(id) }), nextPart)
+  const rewriter = new BsoRewriter({ keep: (id) => included.has(id) })
+  const pages = new ListPages(first, rewriter, () => readPart(true))
   const begun = await pages.begin()
   return pages.isDone ? begun : pages
 }

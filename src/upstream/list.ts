@@ -110,9 +110,7 @@ class Listing {
       const offset = trail.next(answer.headers, recordCount)
       if (offset === null) return null
       const request = this.#request(listQuery(this.options, offset), headers)
-      const next = await readLines(this.calls, { ...request, endpoint, hasBegun: true })
-      requireUnchanged(next)
-      return next
+      return await readLines(this.calls, { ...request, endpoint, hasBegun: true })
     }
   }
 
@@ -258,11 +256,13 @@ export function linesRequest(
 
 /**
  * Reads a list as lines. Throws if it has no timestamp, or if a lost connection could look like its end: no length, no record count and not
- * chunked. An empty body without a type is no list either.
+ * chunked. An empty body without a type is no list either. Also throws if the request continues a list, and the collection has changed.
  */
 export async function readLines(calls: StorageCalls, request: StorageRead): Promise<UpstreamAnswer> {
   const answer = await calls.read(request)
   const { status, headers, bytes, stream } = answer
+  if (status === 412 && request.endpoint !== undefined)
+    throw new UpstreamError('refused', 'Cannot continue the list: the collection has changed', { status })
   if (status !== 200) return answer
   const isNothing = stream === null && bytes.length === 0 && !headers.has('content-type')
   const isFramed =
@@ -314,12 +314,6 @@ export function firstTimestampOf(position: PagePosition | undefined, current: Ti
   if (position && current < position.firstTimestamp)
     throw invalid('querystring', '_token', 'the list no longer exists: start again from the first page')
   return position?.firstTimestamp ?? current
-}
-
-/** Throws if the response to a follow-up request says that the collection has changed. */
-export function requireUnchanged({ status }: UpstreamAnswer): void {
-  if (status !== 412) return
-  throw new UpstreamError('refused', 'Cannot continue the list: the collection has changed', { status })
 }
 
 /** Throws if the number of records differs from the announced one. */
