@@ -9,7 +9,7 @@ export function realProcesses() {
   // Removed, because child processes have their own roles.
   delete process.env[roleMark]
   return {
-    /** The supervisor of this worker; null if it is none. */
+    /** The supervisor of this worker; null if this process is not a worker. */
     supervisor: role === 'worker' ? parent : null,
     /** The process that this one takes over from; null if none. */
     predecessor: role === 'successor' ? parent : null,

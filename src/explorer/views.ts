@@ -150,7 +150,7 @@ export function countOf({ count }: View, groups: Group[]): number {
   return count ? count(groups) : groups.reduce((sum, { items }) => sum + items.length, 0)
 }
 
-/** Draws groups, of which there is at least one. */
+/** Draws groups; there is at least one. */
 export function drawView({ title, draw }: View, groups: Group[]): HTMLElement {
   return draw ? draw(groups) : drawList(title, groups)
 }

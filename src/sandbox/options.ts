@@ -107,7 +107,7 @@ export interface Quirks {
   /** Whether this is the Python server, whose HTTP details differ from the three Rust ones. */
   readonly isPython: boolean
   /**
-   * Ids that differ only in case or trailing blanks name one record, shown in its last spelling. The same holds for
+   * Ids that differ only in case or trailing spaces name one record, shown in its last spelling. The same holds for
    * collection names, shown in their first spelling.
    */
   readonly foldsIds: boolean

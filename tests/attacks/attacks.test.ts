@@ -7,7 +7,7 @@ import type { Socket } from 'node:net'
 import type { Fault } from '../support/fault-proxy.ts'
 
 /** The memory limit of the systemd unit. */
-const mostMiB = 512
+const maxMiB = 512
 
 let world: AttackedWorld
 let bystander: Client
@@ -50,7 +50,7 @@ function send(route: Route, text: string | Uint8Array): Promise<Socket> {
 }
 
 /** Repeats an action with that many concurrent attackers until the attack ends. */
-function keepDoing(count: number, action: (turn: number) => Promise<unknown>): void {
+function repeatUntilStopped(count: number, action: (turn: number) => Promise<unknown>): void {
   const { signal } = attack
   for (let each = 0; each < count; each++) {
     void (async () => {
@@ -88,7 +88,7 @@ async function failuresOfBystander(route: Route, client = bystander): Promise<(n
 async function expectNoHarm(route: Route, client = bystander): Promise<void> {
   const failures = await failuresOfBystander(route, client)
   expect(failures.length, failures.join()).toBeLessThanOrEqual(1)
-  expect(world.peakMiB()).toBeLessThan(mostMiB)
+  expect(world.peakMiB()).toBeLessThan(maxMiB)
 }
 
 describe.each(['directly', 'through HAProxy', 'through nginx'])(
@@ -135,7 +135,7 @@ describe('other users are not affected by', () => {
     attack.abort()
     for (const socket of sockets) socket.destroy()
     await Promise.all(holding)
-    expect(world.peakMiB()).toBeLessThan(mostMiB)
+    expect(world.peakMiB()).toBeLessThan(maxMiB)
   })
 
   it('a user who requests 64 lists and reads none', async () => {
@@ -181,7 +181,7 @@ describe('other users are not affected by', () => {
     world.storage.plan(({ path }) =>
       path.startsWith(failing) ? { kind: 'status', status: 500, body: '0' } : null,
     )
-    keepDoing(8, () => unlucky.ask(route(), 'GET', unlucky.path('tabs')))
+    repeatUntilStopped(8, () => unlucky.ask(route(), 'GET', unlucky.path('tabs')))
 
     await expectNoHarm(route())
   })
@@ -191,7 +191,7 @@ describe('other users are not affected by', () => {
     world.tokens.plan(({ headers }) => (headers.get('Authorization')?.includes('stranger') ? wait : null))
     const asStranger = () => askAsStranger(route(), bystander.path('tabs'), 'impatient')
     expect([401, 429, 503]).toContain((await asStranger()).status)
-    keepDoing(4, () => asStranger().catch(() => {}))
+    repeatUntilStopped(4, () => asStranger().catch(() => {}))
 
     // Users who sign in now also need the token server.
     await expectNoHarm(route(), new Client(bystander.user))
@@ -207,7 +207,7 @@ describe('other users are not affected by', () => {
       await Bun.sleep(500)
       return { kind: 'status', status: 401, ...refusal }
     })
-    keepDoing(100, (turn) => askAsStranger(route(), '/v1/', turn).catch(() => {}))
+    repeatUntilStopped(100, (turn) => askAsStranger(route(), '/v1/', turn).catch(() => {}))
 
     // Users who sign in now also need the token server.
     await expectNoHarm(route(), new Client(bystander.user))

@@ -20,7 +20,7 @@ describe('runTransaction: a lost response', () => {
         storage.onCall = () => {}
         storage.otherWrites(collection, records)
       }
-      throw new UpstreamError('timeout', 'No answer')
+      throw new UpstreamError('timeout', 'No response')
     }
 
     const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'new' }, onlyIfAbsent)])
@@ -177,7 +177,7 @@ describe('runTransaction: a lost response', () => {
     const late: Parameters<typeof commitStaged>[] = []
     storage.commitStaged = async (...call) => {
       late.push(call)
-      throw new UpstreamError('timeout', 'No answer')
+      throw new UpstreamError('timeout', 'No response')
     }
 
     const { failure, events } = await transact(storage, [
@@ -196,9 +196,9 @@ describe('runTransaction: a lost response', () => {
     const storage = new ModelStorage()
     const then = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
     const { commitStaged, write } = storage
-    const hasGivenUp = Promise.withResolvers<void>()
+    const timedOut = Promise.withResolvers<void>()
     storage.write = async (...call) => {
-      await hasGivenUp.promise
+      await timedOut.promise
       return await write(...call)
     }
     let first: Parameters<typeof commitStaged> | null = null
@@ -208,7 +208,7 @@ describe('runTransaction: a lost response', () => {
         return await commitStaged(...call)
       }
       first = call
-      setTimeout(hasGivenUp.resolve, 10)
+      setTimeout(timedOut.resolve, 10)
       throw new UpstreamError('refused', 'Later', { status: 503, retryAfterSeconds: 600 })
     }
 

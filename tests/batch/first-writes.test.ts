@@ -117,9 +117,9 @@ describe('runTransaction: the first write to a collection', () => {
   })
 
   it.each([
-    ['a list beside a put', [first, list('tabs')]],
-    ['a deletion beside a put', [first, remove('tabs', 'theirs')]],
-    ['a count beside a put', [first, count('tabs')]],
+    ['a list next to a put', [first, list('tabs')]],
+    ['a deletion next to a put', [first, remove('tabs', 'theirs')]],
+    ['a count next to a put', [first, count('tabs')]],
     ['a put without a payload', [put('tabs', 'theirs', { sortindex: 5 })]],
   ])('is decided against what another client has written first: %s', async (_, operations) => {
     const storage = unused()

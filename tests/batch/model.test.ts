@@ -106,7 +106,7 @@ describe('runTransaction', () => {
           if (!isReported) {
             const twins = twinDeletions(storage, operations, result)
             const untouched = without(withoutUs(drawn, storage), twins)
-            expect(withoutNewWeights(without(storage.contents(), twins), untouched)).toEqual(untouched)
+            expect(withoutNewSortindexes(without(storage.contents(), twins), untouched)).toEqual(untouched)
           }
         }
       }),
@@ -249,7 +249,7 @@ function without(contents: ReturnType<ModelStorage['contents']>, twins: Set<stri
 }
 
 /** An undo can't remove a sortindex that a record did not have. */
-function withoutNewWeights(contents: ReturnType<typeof without>, untouched: ReturnType<typeof without>) {
+function withoutNewSortindexes(contents: ReturnType<typeof without>, untouched: ReturnType<typeof without>) {
   return contents.map(({ sortindex, ...content }) => {
     const before = untouched.find(
       ({ collection, id }) => collection === content.collection && id === content.id,
@@ -326,10 +326,10 @@ function expectEachRecord(
     if (onId.length === 0 || twins.has(`${log[0]!.collection}/${id}`)) continue
     if (first === -1) {
       const moments = log.flatMap(({ before, after }) => [before, after])
-      const isSo = moments.some((records) =>
+      const isConsistent = moments.some((records) =>
         agrees(onId, sequentially(onId, records, 0, failed), result, failed, ownTimesOf(log)),
       )
-      expect(isSo ? 'agrees' : onId.map(({ index }) => result.outcomes[index])).toBe('agrees')
+      expect(isConsistent ? 'agrees' : onId.map(({ index }) => result.outcomes[index])).toBe('agrees')
       continue
     }
     if (touching.slice(first, last + 1).some(({ by }) => by === 'other')) continue
@@ -388,10 +388,10 @@ function expectSomeMoment(
     ({ operation }) => operation.kind !== 'count' && !(isNothing && operation.kind === 'list'),
   )
   for (const group of isWritten ? [together] : together.map((one) => [one])) {
-    const isSo = moments.some(({ records, at }) =>
+    const isConsistent = moments.some(({ records, at }) =>
       agrees(group, sequentially(mine, records, at, failed), result, failed, new Set([at + 10])),
     )
-    if (isSo) continue
+    if (isConsistent) continue
     const kinds = group.map(({ index }) => JSON.stringify(result.outcomes[index]))
     throw new Error(`No moment agrees with ${kinds.join(', ')} in ${collection}`)
   }

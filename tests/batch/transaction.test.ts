@@ -135,7 +135,7 @@ describe('runTransaction: storage calls', () => {
       [`PUTs and DELETEs in ${count} collections`, [...puts(count), ...removals(count)], 4 * count],
     ]),
     [
-      'DELETEs in a collection beside PUTs in another, which are sent plainly',
+      'DELETEs in a collection next to PUTs in another, which are sent without staging',
       [put('c0', 'new', { payload: 'x' }), ...removals(2).slice(1)],
       { limits: 1, snapshot: 2, write: 1, stage: 1, commitStaged: 1, remove: 1 },
     ],

@@ -16,14 +16,14 @@ function doomed(): ModelStorage {
 const doom: Operation = put('zoo', 'z', { payload: 'z' })
 
 describe('runTransaction: undo', () => {
-  const weighty = { id: 'a', payload: 'old', sortindex: 4 }
+  const withSortindex = { id: 'a', payload: 'old', sortindex: 4 }
   const light = { id: 'a', payload: 'old' }
   it.each<[string, RecordWrite, Operation[]]>([
-    ['payload and sortindex', weighty, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
+    ['payload and sortindex', withSortindex, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
     ['a record that had no sortindex', light, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
-    ['that a record was not there', weighty, [put('tabs', 'b', { payload: 'new' })]],
-    ['a deleted record', weighty, [remove('tabs', 'a')]],
-    ['a replaced record', weighty, [remove('tabs', 'a'), put('tabs', 'a', { payload: 'new' })]],
+    ['that a record was not there', withSortindex, [put('tabs', 'b', { payload: 'new' })]],
+    ['a deleted record', withSortindex, [remove('tabs', 'a')]],
+    ['a replaced record', withSortindex, [remove('tabs', 'a'), put('tabs', 'a', { payload: 'new' })]],
     ...[0, 60].flatMap((ttlSeconds): [string, RecordWrite, Operation[]][] => [
       [`a life of more than ${ttlSeconds} s`, light, [put('tabs', 'a', { ttlSeconds })]],
       [`that, and a payload`, light, [put('tabs', 'a', { payload: 'new', ttlSeconds })]],

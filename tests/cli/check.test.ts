@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../src/cli/run.ts'
-import { fakeHost, fakeCommands, leastIni, secret } from './fake-host.ts'
+import { fakeHost, fakeCommands, minimalIni, secret } from './fake-host.ts'
 
 describe('check', () => {
   it('reports success, then the settings and their sources', async () => {
-    const ini = `${leastIni}service.cache_url = rediss://bridge:hunter2@cache.example.org/1\n`
+    const ini = `${minimalIni}service.cache_url = rediss://bridge:hunter2@cache.example.org/1\n`
     const programs = fakeCommands()
     const host = fakeHost({ 'bridge.ini': ini }, { SERVICE_PORT: '9000' })
 
@@ -27,7 +27,7 @@ describe('check', () => {
 
   it('exits with 2 if a service does not respond, and still reports the others', async () => {
     const programs = fakeCommands({ cache: { ok: false, detail: 'cannot connect to 127.0.0.1:6379' } })
-    const host = fakeHost({ 'bridge.ini': leastIni })
+    const host = fakeHost({ 'bridge.ini': minimalIni })
 
     expect(await run(['check', '--config', 'bridge.ini'], host, programs)).toBe(2)
     expect(programs.probed).toBe(1)
@@ -38,8 +38,8 @@ describe('check', () => {
   })
 
   it('makes no connection with --offline', async () => {
-    const programs = fakeCommands({ 'token server': { ok: false, detail: 'no answer' } })
-    const host = fakeHost({ f: leastIni })
+    const programs = fakeCommands({ 'token server': { ok: false, detail: 'no response' } })
+    const host = fakeHost({ f: minimalIni })
 
     expect(await run(['check', '--offline', '--config', 'f'], host, programs)).toBe(0)
     expect(programs.probed).toBe(0)
@@ -47,9 +47,9 @@ describe('check', () => {
   })
 
   it('prints one object with --json, whether the settings are valid or not', async () => {
-    const programs = fakeCommands({ cache: { ok: false, detail: 'no answer' } })
-    const good = fakeHost({ f: leastIni })
-    const bad = fakeHost({ f: `${leastIni}service.readonly = maybe\n` })
+    const programs = fakeCommands({ cache: { ok: false, detail: 'no response' } })
+    const good = fakeHost({ f: minimalIni })
+    const bad = fakeHost({ f: `${minimalIni}service.readonly = maybe\n` })
 
     expect(await run(['check', '--json', '--config', 'f'], good, programs)).toBe(2)
     expect(await run(['check', '--json', '--config', 'f'], bad, programs)).toBe(2)
@@ -58,7 +58,7 @@ describe('check', () => {
       ok: false,
       checks: {
         'token server': { ok: true, detail: 'OK' },
-        cache: { ok: false, detail: 'no answer' },
+        cache: { ok: false, detail: 'no response' },
         address: { ok: true },
       },
     })

@@ -100,4 +100,4 @@ export function fakeCommands(verdicts: Verdicts = {}) {
 export const secret = '52d914afd94b94716c8fb113dd4f0ae2f55ba31f3506b31562d2698e777e1208'
 
 /** The minimal settings file. */
-export const leastIni = `service.token_server_url = https://token.example.org\nservice.cache_hmac_secret = ${secret}\n`
+export const minimalIni = `service.token_server_url = https://token.example.org\nservice.cache_hmac_secret = ${secret}\n`

@@ -8,8 +8,8 @@ describe('init', () => {
     const initial = fakeHost()
     await run(['init'], initial)
     const programs = fakeCommands()
-    const inventions = /^# (?=service\.(?!certificate_ca_bundle|cache_hmac_secret_previous))/gm
-    const host = fakeHost({ f: initial.out.replace(inventions, '') })
+    const commentedSettings = /^# (?=service\.(?!certificate_ca_bundle|cache_hmac_secret_previous))/gm
+    const host = fakeHost({ f: initial.out.replace(commentedSettings, '') })
 
     expect(await run(['serve', '--config', 'f'], host, programs)).toBe(7)
     expect(host.err).toBe('')

@@ -16,7 +16,7 @@ describe('runUntilStopped', () => {
     let reads = 0
     const reread = () => {
       reads += 1
-      if (reads === 1) throw Object.assign(new Error('gone between two looks'), { code: 'ENOENT' })
+      if (reads === 1) throw Object.assign(new Error('removed between two checks'), { code: 'ENOENT' })
       return settings
     }
     const service = {

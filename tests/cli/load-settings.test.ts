@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 
 import { scrubEnvironment } from '../../src/cli/load-settings.ts'
 import { run } from '../../src/cli/run.ts'
-import { fakeHost, fakeCommands, leastIni } from './fake-host.ts'
+import { fakeHost, fakeCommands, minimalIni } from './fake-host.ts'
 
 describe('scrubEnvironment', () => {
   it('removes variables that would redirect or weaken connections, and leaves the rest', () => {
@@ -29,7 +29,7 @@ describe('scrubEnvironment', () => {
     ['BUN_INSPECT_CONNECT_TO', '127.0.0.1:6499', 'lets others run code in this process'],
   ])('prevents the start of the service with %s=%s', async (name, value, reason) => {
     const programs = fakeCommands()
-    const host = fakeHost({ 'bridge.ini': leastIni }, { [name]: value })
+    const host = fakeHost({ 'bridge.ini': minimalIni }, { [name]: value })
 
     expect(await run(['serve', '--config', 'bridge.ini'], host, programs)).toBe(2)
     expect(programs.served).toEqual([])

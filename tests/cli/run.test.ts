@@ -3,7 +3,7 @@ import { describe, expect, it } from 'bun:test'
 import { run } from '../../src/cli/run.ts'
 import { version } from '../../src/version.ts'
 import { casesOf } from '../settings/cases.ts'
-import { fakeHost, fakeCommands, leastIni } from './fake-host.ts'
+import { fakeHost, fakeCommands, minimalIni } from './fake-host.ts'
 
 const help = `Sync Bridge serves a Firefox Sync storage through the Kinto record-storage protocol.
 
@@ -147,7 +147,7 @@ describe('run', () => {
 
   it.each([['serve'], ['check']])('stops "%s" if settings contradict each other', async (command) => {
     const programs = fakeCommands()
-    const host = fakeHost({ 'bridge.ini': `${leastIni}service.metrics_listen = 127.0.0.1:8000\n` })
+    const host = fakeHost({ 'bridge.ini': `${minimalIni}service.metrics_listen = 127.0.0.1:8000\n` })
 
     expect(await run([command, '--config', 'bridge.ini'], host, programs)).toBe(2)
     expect([programs.served.length, programs.probed]).toEqual([0, 0])
@@ -172,7 +172,7 @@ sync-bridge: 1 problem with the settings
   })
 
   it('warns about settings that are allowed but rarely intended', async () => {
-    const ini = `${leastIni}service.host = 0.0.0.0\nservice.workers = 2\nservice.cache_backend = memory\n`
+    const ini = `${minimalIni}service.host = 0.0.0.0\nservice.workers = 2\nservice.cache_backend = memory\n`
     const environment = { SERVICE_PROT: '1', SERVICE_ACCOUNT: 'x', SSL_CERT_FILE: '/etc/ca.pem' }
     const host = fakeHost({ 'bridge.ini': ini }, environment, { isPublic: () => true })
 

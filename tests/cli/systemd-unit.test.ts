@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../src/cli/run.ts'
-import { fakeHost, leastIni } from './fake-host.ts'
+import { fakeHost, minimalIni } from './fake-host.ts'
 
 describe('systemd-unit', () => {
   it('starts this executable with the default settings file', async () => {
@@ -50,7 +50,7 @@ describe('systemd-unit', () => {
     ['service.max_concurrent_requests = 20000\n', 45, 80_512],
     ['service.port = none\n', 45, 65_536],
   ])('sets the timeouts and file limits that its settings need: %j', async (lines, seconds, files) => {
-    const host = fakeHost({ '/etc/bridge.ini': leastIni + lines })
+    const host = fakeHost({ '/etc/bridge.ini': minimalIni + lines })
 
     await run(['systemd-unit', '--config', '/etc/bridge.ini'], host)
 

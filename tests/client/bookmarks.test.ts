@@ -87,13 +87,13 @@ describe('bookmarkTree', () => {
     const records = [record({ id: 'toolbar', type: 'folder', children: ['a'] }), bookmark('a', 'toolbar')]
 
     const plain = bookmarkTree(records)
-    const dressed = bookmarkTree(records, ({ stored }, title) => ({
+    const decorated = bookmarkTree(records, ({ stored }, title) => ({
       mark: `${stored.id}: ${title}`,
       title: 'x',
     }))
 
     expect(titles(plain)).toEqual(['Bookmarks Toolbar', 'a'])
-    expect(walk(dressed).map(({ mark, title }) => [mark, title])).toEqual([
+    expect(walk(decorated).map(({ mark, title }) => [mark, title])).toEqual([
       ['toolbar: Bookmarks Toolbar', 'x'],
       ['a: a', 'x'],
     ])

@@ -129,7 +129,7 @@ describe('everythingJson', () => {
   it('names what could not be read', () => {
     const text = everythingJson(
       [bookmark('a', 'menu'), unreadable],
-      new Map([['forms', 'The storage does not answer']]),
+      new Map([['forms', 'The storage does not respond']]),
       new Date(0),
     )
 
@@ -137,7 +137,7 @@ describe('everythingJson', () => {
       exported: '1970-01-01T00:00:00.000Z',
       collections: { bookmarks: [{ id: 'a', last_modified: 1_700_000_000_000 }] },
       unreadable: [{ collection: 'bookmarks', id: 'foreign', problem: unreadable.problem }],
-      incomplete: { forms: 'The storage does not answer' },
+      incomplete: { forms: 'The storage does not respond' },
     })
   })
 })

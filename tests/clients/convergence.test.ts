@@ -42,9 +42,9 @@ describe('two devices with kinto 17, and a Firefox', () => {
   it(`agree after ${interleavings} interleavings, and no successful sync lost anything (CLIENTS_SEED=${seed})`, async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(someStep, { minLength: 4, maxLength: 16 }), async (steps) => {
-        const household = new Household(world, world.person())
-        for (const step of steps) await household.take(step)
-        await household.settle()
+        const sharedAccount = new SharedAccount(world, world.person())
+        for (const step of steps) await sharedAccount.take(step)
+        await sharedAccount.settle()
       }),
       { seed, numRuns: interleavings, interruptAfterTimeLimit: 60_000 },
     )
@@ -52,7 +52,7 @@ describe('two devices with kinto 17, and a Firefox', () => {
 })
 
 /** Three clients of one account, and the invariants that must hold. */
-class Household {
+class SharedAccount {
   readonly #devices: Record<DeviceName, Device>
   #titles = 0
 

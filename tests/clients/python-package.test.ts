@@ -402,7 +402,7 @@ describe('add_bookmark', () => {
       'http://a%20b/',
       'http://a:b/',
     ]
-    const atTheEdge = [
+    const boundaryCases = [
       'http://a:70000/',
       'http://[::1',
       'http://[::1]/',
@@ -418,7 +418,7 @@ describe('add_bookmark', () => {
       'data:,a b',
     ]
     const long = `https://a.example/${'x'.repeat(65_536)}`
-    const urls = [...refusedUrls, ...atTheEdge, ...acceptedUrls, 'x://a b/', long, long.slice(0, 65_536)]
+    const urls = [...refusedUrls, ...boundaryCases, ...acceptedUrls, 'x://a b/', long, long.slice(0, 65_536)]
     const half = 'https://a\ud83d.example/\ud83d'
 
     const { outcome } = await play('addresses', file, { input: JSON.stringify([...urls, half]) })

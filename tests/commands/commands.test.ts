@@ -90,7 +90,7 @@ describe('connect', () => {
         exit: () => closed.resolve(),
       },
     })
-    await eventually('it asks for the lines', () => shown.includes('Paste the lines'))
+    await eventually('it prompts for the lines', () => shown.includes('Paste the lines'))
     for (const each of keys) child.terminal!.write(each)
     const code = await child.exited
     // The last output may arrive after the process has exited.

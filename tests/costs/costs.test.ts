@@ -6,13 +6,13 @@ import { bodyOf, kindsOf, limits, ordinaryBody, type Kind } from './kinds.ts'
 import { loopMs, plainMs, processorMs } from './processor-time.ts'
 
 /** How much longer a request may block the loop than copying and parsing plain text. */
-const mostBlocked = 20
+const maxBlocked = 20
 /** How much more a byte may cost in a larger request than in a smaller one. */
-const steepest = 3
+const maxGrowth = 3
 const passes = 20
 // A measurement takes this long, or this many rounds.
 const longEnoughMs = 5
-const mostTurns = 20
+const maxTurns = 20
 
 let bridge: Executable
 let kinds: Kind[]
@@ -53,17 +53,17 @@ interface Cost {
   blockedMs: number
 }
 
-async function costOf(request: Uint8Array, mostMs: number): Promise<Cost> {
+async function costOf(request: Uint8Array, maxMs: number): Promise<Cost> {
   const startedAtMs = processorMs(bridge.pid)
   let usedMs = 0
   let turns = 0
-  for (; turns < mostTurns && usedMs < longEnoughMs; turns++) {
+  for (; turns < maxTurns && usedMs < longEnoughMs; turns++) {
     await asking.ask(request)
     usedMs = processorMs(bridge.pid) - startedAtMs
   }
   const ms = usedMs / turns
   // A request can't block the loop for longer than it takes.
-  return { ms, blockedMs: ms < mostMs / 2 ? ms : await blockedBy(request) }
+  return { ms, blockedMs: ms < maxMs / 2 ? ms : await blockedBy(request) }
 }
 
 async function blockedBy(request: Uint8Array): Promise<number> {
@@ -101,7 +101,7 @@ async function judge({ name, sizes, indistinct, request }: Kind) {
     const plain = Math.max(unitMs, plainMs(bodyOf(requests.at(-1)!)))
     let longestMs = 0
     for (const [at, bytes] of requests.entries()) {
-      const { ms, blockedMs } = await costOf(bytes, mostBlocked * plain)
+      const { ms, blockedMs } = await costOf(bytes, maxBlocked * plain)
       least[at] = Math.min(least[at]!, ms / unitMs)
       longestMs = Math.max(longestMs, blockedMs)
     }
@@ -109,11 +109,11 @@ async function judge({ name, sizes, indistinct, request }: Kind) {
     const perByte = sizes.map((size, at) =>
       Math.max(indistinct, ((least[at + 1]! - least[0]!) * ordinary.length) / size),
     )
-    const isTooDear = blocked > mostBlocked || ratioOf(perByte) > steepest
-    if (isTooDear && pass < passes) continue
+    const isTooExpensive = blocked > maxBlocked || ratioOf(perByte) > maxGrowth
+    if (isTooExpensive && pass < passes) continue
     const curve = perByte.map((cost) => cost.toFixed(0)).join(', ')
     return {
-      isTooDear,
+      isTooExpensive,
       shown: `${name}: ${curve} for each byte, blocks for ${blocked.toFixed(2)}, times plain text`,
     }
   }
@@ -132,15 +132,15 @@ function ratioOf(perByte: number[]): number {
 
 describe('input whose size a client controls', () => {
   it('costs the same for each byte, and blocks the loop for at most twenty times as long as plain text', async () => {
-    const tooDear: string[] = []
+    const tooExpensive: string[] = []
     for (const kind of kinds) {
       if (process.env.COSTS && !new RegExp(process.env.COSTS).test(kind.name)) continue
-      const { isTooDear, shown } = await judge(kind)
+      const { isTooExpensive, shown } = await judge(kind)
       // oxlint-disable-next-line no-console -- who looks for a cost wants to see all of them
       if (process.env.COSTS) console.log(shown)
-      if (isTooDear) tooDear.push(shown)
+      if (isTooExpensive) tooExpensive.push(shown)
     }
 
-    expect(tooDear).toEqual([])
+    expect(tooExpensive).toEqual([])
   }, 600_000)
 })

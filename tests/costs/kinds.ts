@@ -105,7 +105,7 @@ export function kindsOf(user: SandboxUser): Kind[] {
       },
     ]),
     {
-      name: 'names of headers that a preflight asks for',
+      name: 'header names that a preflight requests',
       sizes: headSizes,
       indistinct: 45,
       request: (size) =>
@@ -210,8 +210,8 @@ export function kindsOf(user: SandboxUser): Kind[] {
     // An invalid id in another parameter, so that the storage is not called.
     ...queries.map(([name, make]) =>
       defaults(`a query of ${name}`, (size) => {
-        const spoilt = make(0).startsWith('exclude_id') ? 'in_ids' : 'exclude_id'
-        return { path: `${records}?${make(size)}&${spoilt}=%C3%A9` }
+        const invalidParameter = make(0).startsWith('exclude_id') ? 'in_ids' : 'exclude_id'
+        return { path: `${records}?${make(size)}&${invalidParameter}=%C3%A9` }
       }),
     ),
     defaults('a header', (size) => ({ path: '/', headers: { a: 'v'.repeat(size) } })),

@@ -17,7 +17,7 @@ import {
 import { startCredentials } from './world.ts'
 
 const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
-const outage = new UpstreamError('timeout', 'No answer')
+const outage = new UpstreamError('timeout', 'No response')
 
 describe('Credentials.obtain', () => {
   it('reports and counts the source, and passes the request id to the token server', async () => {
@@ -256,10 +256,10 @@ describe('credentials in a shared store', () => {
 
 describe('a rejected identity', () => {
   it.each([
-    ['the token server is out of order', outage],
-    ['its answer is none', new UpstreamError('bad-response', 'No JSON', { status: 401 })],
-    ['it answers anything but 401', new ServiceError(403, errno.forbidden, 'No')],
-    ['something is wrong here', new Error('defect')],
+    ['the token server fails', outage],
+    ['its response is invalid', new UpstreamError('bad-response', 'No JSON', { status: 401 })],
+    ['it returns anything but 401', new ServiceError(403, errno.forbidden, 'No')],
+    ['this process fails', new Error('defect')],
     [
       'the refusal was about a clock',
       new ServiceError(401, errno.invalidCredentials, 'Refused', { cause: 'invalid-timestamp' }),

@@ -114,7 +114,7 @@ const failoverMs = 60_000
 /**
  * The number obtained during a failover if each waited for 100 ms. It takes hundreds of ms at least, of which each exchange needs a few.
  */
-const farTooFew = 20
+const obtainedIfEachWaited = 20
 
 describe('RedisStore with Sentinel', () => {
   let watched: Watched
@@ -270,8 +270,8 @@ describe('RedisStore with a cluster', () => {
     await load.stop()
 
     expect([successor, await roleOf(first)]).toEqual(['master', 'master'])
-    for (const obtained of obtainedMeanwhile) expect(obtained).toBeGreaterThan(farTooFew)
-    await eventually('all masters answer', () => store.ping())
+    for (const obtained of obtainedMeanwhile) expect(obtained).toBeGreaterThan(obtainedIfEachWaited)
+    await eventually('all masters respond', () => store.ping())
   }, 300_000)
 
   it('connects to members that do not know their own host through the known host', async () => {

@@ -128,7 +128,7 @@ export async function startCluster(certificates: Certificates) {
   // A replica is not listed before it has received data; this key is in one of its slots.
   await eventually('the first takes writes', async () => (await nodes[0]!.command('SET', 'b', '1')) === 'OK')
   for (const node of nodes) {
-    await eventually('the cluster is whole', async () => {
+    await eventually('the cluster is complete', async () => {
       const info = String(await node.command('CLUSTER', 'INFO'))
       const slots = JSON.stringify(await node.command('CLUSTER', 'SLOTS'))
       return info.includes('cluster_state:ok') && slots.includes(portOf(nodes[3]!))

@@ -5,7 +5,7 @@ import { nowMs, otherSecret, someCredentials, someIdentity } from './identities.
 import { startCredentials } from './world.ts'
 
 const refusal = new ServiceError(401, errno.invalidCredentials, 'Refused')
-const outage = new UpstreamError('timeout', 'No answer')
+const outage = new UpstreamError('timeout', 'No response')
 
 describe('Credentials.renew', () => {
   it('forgets what was rejected and calls the token server again', async () => {

@@ -16,21 +16,21 @@ describe('Locks', () => {
     const locks = new Locks()
     const entered: number[] = []
     let inside = 0
-    let mostInside = 0
+    let maxInside = 0
 
     await Promise.all(
       Array.from({ length: 20 }, (_, place) =>
         locks.hold(place % 2 ? ['a', 'b', 'a'] : ['b', 'a'], 1000, async () => {
           entered.push(place)
           inside += 1
-          mostInside = Math.max(mostInside, inside)
+          maxInside = Math.max(maxInside, inside)
           await Bun.sleep(0)
           inside -= 1
         }),
       ),
     )
 
-    expect(mostInside).toBe(1)
+    expect(maxInside).toBe(1)
     expect(entered).toEqual(entered.toSorted((a, b) => a - b))
     await Bun.sleep(0)
     expect(locks.size).toBe(0)

@@ -86,9 +86,9 @@ describe('docs/backup.md', () => {
     const command = take(page, 'sandbox --empty').trim().split(' ').slice(1)
     await using sandbox = start([...command, '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)
-    const drill = take(page, 'BACKUP_SYNC_KEY=$').replace('FILE', source.trim().slice(2))
+    const practice = take(page, 'BACKUP_SYNC_KEY=$').replace('FILE', source.trim().slice(2))
 
-    const { output, errors, code } = await type(drill)
+    const { output, errors, code } = await type(practice)
 
     const [, , second] = errors.split('records will be encrypted again\n')
     const found = Array.from(second!.match(/^\w+: .*$/gm) ?? [])

@@ -35,7 +35,7 @@ describe('Holdings', () => {
     const hangs = Promise.withResolvers<void>()
     const holdings = new Holdings(
       account(['forms', 'history', 'passwords'], async (name, _, onRecords) => {
-        if (name === 'forms') throw new ClientError('The storage does not answer.')
+        if (name === 'forms') throw new ClientError('The storage does not respond.')
         onRecords(records(name, ['a']))
         await hangs.promise
       }),
@@ -51,7 +51,7 @@ describe('Holdings', () => {
     const [still, stopped] = ['It was still being read.', 'Reading was stopped.']
     expect(before).toMatchObject({ history: still, passwords: still })
     expect(trouble).toBe('token')
-    expect(after).toEqual({ forms: 'The storage does not answer.', history: stopped, passwords: stopped })
+    expect(after).toEqual({ forms: 'The storage does not respond.', history: stopped, passwords: stopped })
     expect(holdings.isReading()).toBe(false)
     expect(holdings.records().map(({ stored }) => stored.id)).toEqual(['a', 'a'])
   })

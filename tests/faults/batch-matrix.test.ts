@@ -11,7 +11,7 @@ const commitPatienceMs = 150
 let patient: FaultyBridge
 /** Commits and undos are only tried for three seconds or half a second, because the storage does not come back. */
 let lasting: FaultyBridge
-let forlorn: FaultyBridge
+let shortCommits: FaultyBridge
 /** With a short call timeout, because a hanging storage uses all of it. */
 let impatient: FaultyBridge[]
 /** With a short request timeout as well. */
@@ -25,13 +25,13 @@ beforeAll(async () => {
   const soon = { writable, settings: { request_timeout_seconds: '0.5' }, commitPatienceMs }
   // Long enough on a busy machine to check whether a write was applied before the deadline.
   lasting = await startFaultyBridge({ ...soon, settings: { request_timeout_seconds: '3' } })
-  forlorn = await startFaultyBridge(soon)
+  shortCommits = await startFaultyBridge(soon)
   impatient = await startSeveral({ upstream_timeout_seconds: '0.3' })
   hasty = await startSeveral({ upstream_timeout_seconds: '0.2', request_timeout_seconds: '0.3' })
 })
 
 afterAll(async () => {
-  await Promise.all([patient, lasting, forlorn, ...impatient, ...hasty].map((each) => each.stop()))
+  await Promise.all([patient, lasting, shortCommits, ...impatient, ...hasty].map((each) => each.stop()))
 })
 
 describe('a batch over a storage that fails at its k-th call', () => {
@@ -61,7 +61,7 @@ describe('a batch over a storage that fails at its k-th call', () => {
   it.concurrent(
     'is complete, has no effect, or is reported: every failure, from then on',
     async () => {
-      const { findings, runs } = await prove([forlorn], trialsOf(few, quick, 'from then on'), patient)
+      const { findings, runs } = await prove([shortCommits], trialsOf(few, quick, 'from then on'), patient)
 
       expect(findings).toEqual([])
       expect(runs).toBeGreaterThan(150)
@@ -73,7 +73,7 @@ describe('a batch over a storage that fails at its k-th call', () => {
     'is complete or has no effect: every failure, permanently',
     async () => {
       const kinds = quick.filter((name) => name !== '401')
-      const { findings, runs } = await prove([lasting], trialsOf(few, kinds, 'for good'), patient)
+      const { findings, runs } = await prove([lasting], trialsOf(few, kinds, 'permanently'), patient)
 
       expect(findings).toEqual([])
       expect(runs).toBeGreaterThan(60)
@@ -89,13 +89,17 @@ describe('a batch over a storage that fails at its k-th call', () => {
   }, 300_000)
 
   it('is complete, has no effect, or is reported: every kind of hang, from then on', async () => {
-    const { findings, runs, mostInARow } = await prove(hasty, trialsOf(few, hangs, 'from then on'), patient)
+    const { findings, runs, maxConsecutive } = await prove(
+      hasty,
+      trialsOf(few, hangs, 'from then on'),
+      patient,
+    )
 
     expect(findings).toEqual([])
     expect(runs).toBeGreaterThan(40)
     // It is 9, with the usual upstream timeout of 20 s each; the server cuts a connection without a response after 240 s. Collections in
     // sequence would take three times as many. Not exact, because calls that begin together may end apart.
-    expect(mostInARow).toBeWithin(2, 18)
+    expect(maxConsecutive).toBeWithin(2, 18)
   }, 300_000)
 })
 

@@ -1,5 +1,5 @@
 import { contentOf, makeCase, store, type BatchRequest, type Content, type Shape } from './batch-case.ts'
-import { hangForGood, statusFaults, type FaultyBridge, type UserPlan } from './faulty-bridge.ts'
+import { hangForever, statusFaults, type FaultyBridge, type UserPlan } from './faulty-bridge.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Fault, ProxiedRequest } from '../support/fault-proxy.ts'
@@ -22,7 +22,7 @@ export const hangs: FaultName[] = ['hang before', 'hang after', 'hang within']
 export type FaultName = `${keyof typeof faults}`
 
 /** Which calls fail: only the k-th, every later one of the same kind, or every later one. */
-export type Span = 'once' | 'for good' | 'from then on'
+export type Span = 'once' | 'permanently' | 'from then on'
 
 export interface Trial {
   shape: Shape
@@ -44,10 +44,10 @@ export async function prove(
   bridges: FaultyBridge[],
   trials: Trial[],
   reference = bridges[0]!,
-): Promise<{ findings: string[]; runs: number; mostInARow: number }> {
+): Promise<{ findings: string[]; runs: number; maxConsecutive: number }> {
   const findings: string[] = []
   const queue: (Trial & { k: number })[] = []
-  let mostInARow = 0
+  let maxConsecutive = 0
   for (const shape of new Set(trials.map((trial) => trial.shape))) {
     const { calls, finding } = await run(reference, lanes[0]!, { shape, fault: null, span: 'once', k: 0 })
     if (finding) findings.push(`${JSON.stringify(shape)} undisturbed: ${finding}`)
@@ -61,13 +61,13 @@ export async function prove(
       const over = bridges[track % bridges.length]!
       for (let trial = queue.shift(); trial; trial = queue.shift()) {
         const { finding, inARow } = await run(over, names, trial)
-        mostInARow = Math.max(mostInARow, inARow)
+        maxConsecutive = Math.max(maxConsecutive, inARow)
         const { shape, fault, span, k } = trial
         if (finding) findings.push(`${JSON.stringify(shape)} ${fault} at call ${k} ${span}: ${finding}`)
       }
     }),
   )
-  return { findings, runs, mostInARow }
+  return { findings, runs, maxConsecutive }
 }
 
 /**
@@ -99,7 +99,7 @@ async function run(
     if (fault === null || index < k) return null
     hit.deed ??= deedOf(request)
     const isHit =
-      index === k || span === 'from then on' || (span === 'for good' && hit.deed === deedOf(request))
+      index === k || span === 'from then on' || (span === 'permanently' && hit.deed === deedOf(request))
     if (!isHit) return null
     const ended = failed.filter((earlier) => earlier.request.isOver)
     failed.push({ request, inARow: 1 + Math.max(0, ...ended.map(({ inARow }) => inARow)) })
@@ -113,7 +113,7 @@ async function run(
   const body = { requests: requests(user.clientState) }
   const answer = await over.ask('/v1/batch', { method: 'POST', as: user, body })
 
-  const wasHurried =
+  const wasShortOfTime =
     fault !== null && hangs.includes(fault) && timeoutsIn(over.logs.slice(firstLog)) > failed.length
   const responses: { status: number }[] = answer.body.responses ?? []
   const finding = judge({
@@ -123,12 +123,13 @@ async function run(
     before,
     after,
     repeated: repeatedWrites(sandbox, user).filter(
-      (write) => !mayBeRevealed(write, body.requests) && !(wasHurried && write.startsWith('DELETE')),
+      (write) => !mayBeRevealed(write, body.requests) && !(wasShortOfTime && write.startsWith('DELETE')),
     ),
     isReported: collections.some((name, index) => incidents(over, name) > known[index]!),
     isRefused: fault === '401' && span === 'from then on',
     // What a batch has created can't be undone if nothing can be deleted.
-    mustCope: !wasHurried && (span === 'once' || (span === 'for good' && !hit.deed?.startsWith('DELETE'))),
+    mustCope:
+      !wasShortOfTime && (span === 'once' || (span === 'permanently' && !hit.deed?.startsWith('DELETE'))),
   })
   const calls = over.callsOf(user).length
   await over.retire(user)
@@ -142,7 +143,7 @@ function deedOf({ method, path, query }: ProxiedRequest): string {
 
 function planOf(name: FaultName): Fault | Promise<Fault> {
   const fault = faults[name]
-  return fault === 'hang forever' ? hangForGood() : fault
+  return fault === 'hang forever' ? hangForever() : fault
 }
 
 /** How often the log reports leftovers or unknown results. */

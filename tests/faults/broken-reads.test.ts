@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, jest } from 'bun:test'
 
-import { hangForGood, startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
+import { hangForever, startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Fault } from '../support/fault-proxy.ts'
 
@@ -54,23 +54,23 @@ async function newReader(bridge: FaultyBridge): Promise<Reader> {
  * What the client gets: everything; a 503 with a JSON error; a response that breaks off, so that it can't look complete; or none of these,
  * which is always wrong.
  */
-type Sight = 'whole' | 'refused' | 'cut' | 'nothing'
+type ClientView = 'whole' | 'refused' | 'cut' | 'nothing'
 
 /** The client's results if only the first call has the fault, and if all have. */
 interface Trial {
   fault: Fault | 'hang forever'
-  once: Sight[]
-  always: Sight[]
+  once: ClientView[]
+  always: ClientView[]
 }
 
-type Row = [name: string, Trial['fault'], once: Sight[], always: Sight[]]
+type Row = [name: string, Trial['fault'], once: ClientView[], always: ClientView[]]
 
-const again: [Sight[], Sight[]] = [['whole'], ['refused']]
-const atOnce: [Sight[], Sight[]] = [['refused'], ['refused']]
-const perhapsAgain: [Sight[], Sight[]] = [['whole', 'refused'], ['refused']]
-const cut: [Sight[], Sight[]] = [['cut'], ['cut']]
+const again: [ClientView[], ClientView[]] = [['whole'], ['refused']]
+const atOnce: [ClientView[], ClientView[]] = [['refused'], ['refused']]
+const maybeRetried: [ClientView[], ClientView[]] = [['whole', 'refused'], ['refused']]
+const cut: [ClientView[], ClientView[]] = [['cut'], ['cut']]
 /** Until something was passed on, a retry is invisible. */
-const perhapsCut: [Sight[], Sight[]] = [
+const maybeCut: [ClientView[], ClientView[]] = [
   ['whole', 'cut'],
   ['cut', 'refused'],
 ]
@@ -84,7 +84,7 @@ const beforeTheBody: Row[] = [
   ['a reset', { kind: 'reset-before' }, ...again],
   ['a reset after the request', { kind: 'reset-after' }, ...again],
   ['no HTTP', { kind: 'garbage' }, ...again],
-  ['no answer', 'hang forever', ...perhapsAgain],
+  ['no response', 'hang forever', ...maybeRetried],
   ['a body that never begins', { kind: 'reset-mid-body', afterBytes: 0 }, ...again],
   ['a body that ends at once', { kind: 'truncate', afterBytes: 0 }, ...again],
 ]
@@ -92,15 +92,15 @@ const beforeTheBody: Row[] = [
 const withinAShortBody: Row[] = [
   ['a reset inside the body', midway('reset-mid-body'), ...again],
   ['a body that is too short', midway('truncate'), ...again],
-  ['a body that stalls', midway('hang-mid-body'), ...perhapsAgain],
+  ['a body that stalls', midway('hang-mid-body'), ...maybeRetried],
 ]
 
 describe('a short list of a failing storage', () => {
   it.each<Row>([
     ...beforeTheBody,
     ...withinAShortBody,
-    ['a list with a record less', rewritten(withoutLastLine), ...perhapsAgain],
-    ['a list that ends in a record', rewritten(halved), ...perhapsAgain],
+    ['a list with a record less', rewritten(withoutLastLine), ...maybeRetried],
+    ['a list that ends in a record', rewritten(halved), ...maybeRetried],
   ])('is complete or rejected: %s', (_, fault, once, always) =>
     prove({ fault, once, always }, 'tabs', shortList),
   )
@@ -109,9 +109,9 @@ describe('a short list of a failing storage', () => {
 describe('a long list of a failing storage', () => {
   it.each<Row>([
     ...beforeTheBody,
-    ['an early reset', midway('reset-mid-body'), ...perhapsCut],
-    ['an early end', midway('truncate'), ...perhapsCut],
-    ['a late reset', late('reset-mid-body'), ...perhapsCut],
+    ['an early reset', midway('reset-mid-body'), ...maybeCut],
+    ['an early end', midway('truncate'), ...maybeCut],
+    ['a late reset', late('reset-mid-body'), ...maybeCut],
     ['a late end', late('truncate'), ...cut],
     ['a list with a record less', rewritten(withoutLastLine), ...cut],
     ['a list that ends in a record', rewritten(halved), ...cut],
@@ -162,7 +162,7 @@ async function countBytes({ body }: Response): Promise<{ bytes: number; isWhole:
 describe('a record of a failing storage', () => {
   it.each<Row>([
     // A failure before the body is retried or not before the target of the request is known.
-    ...beforeTheBody.filter(([name]) => ['502 in HTML', 'a reset', 'no answer'].includes(name)),
+    ...beforeTheBody.filter(([name]) => ['502 in HTML', 'a reset', 'no response'].includes(name)),
     ...withinAShortBody,
     ['half a record', rewritten(halved), ...atOnce],
     ['another record', rewritten(() => '{"id":"x","modified":1.00,"payload":"x"}'), ...atOnce],
@@ -198,7 +198,7 @@ async function prove({ fault, once, always }: Trial, target: Target, count: numb
   const isSilent = fault === 'hang forever' || fault.kind === 'hang-mid-body'
   const reader = await newReader(isSilent ? impatient : patient)
   const { bridge, user } = reader
-  const failing = () => (fault === 'hang forever' ? hangForGood() : fault)
+  const failing = () => (fault === 'hang forever' ? hangForever() : fault)
   bridge.planFor(user, (_, index) => (index === 0 ? failing() : null))
   expect(once).toContain(await look(reader, target, count))
   bridge.planFor(user, failing)
@@ -209,7 +209,7 @@ async function prove({ fault, once, always }: Trial, target: Target, count: numb
 type Target = 'tabs' | 'history' | 'a record'
 
 /** Sends a request like a client that trusts what it parses. */
-async function look(reader: Reader, target: Target, count: number): Promise<Sight> {
+async function look(reader: Reader, target: Target, count: number): Promise<ClientView> {
   const { bridge, user } = reader
   const collection = target === 'a record' ? 'tabs' : target
   const id = target === 'a record' ? `/${bridge.sandbox.records(user, collection)[0]!.id}` : ''

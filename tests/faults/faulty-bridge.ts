@@ -101,7 +101,7 @@ export async function startFaultyBridge(options: TestBridgeOptions = {}): Promis
  * Held forever, so that a response always comes from a bridge that has timed out. (The relay's own `hang` continues when the caller
  * disconnects: that is a write that is applied late.)
  */
-export function hangForGood(): Promise<Fault> {
+export function hangForever(): Promise<Fault> {
   return new Promise(() => {})
 }
 

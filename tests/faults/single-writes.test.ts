@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
 import { faults, hangs, incidents, lanes, timeoutsIn, type FaultName, type Span } from './batch-trial.ts'
-import { hangForGood, startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
+import { hangForever, startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import { contentOf, store } from './batch-case.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
@@ -26,7 +26,7 @@ const callsOfAWrite = 2
 
 let patient: FaultyBridge
 /** Commits and undos are only tried for half a second, because the storage does not come back. */
-let forlorn: FaultyBridge
+let shortCommits: FaultyBridge
 /** With a short call timeout, because a hanging storage uses all of it; each for one trial at a time. */
 let impatient: FaultyBridge[]
 
@@ -34,7 +34,7 @@ beforeAll(async () => {
   const writable = lanes.flat()
   patient = await startFaultyBridge({ writable })
   const commitPatienceMs = 300
-  forlorn = await startFaultyBridge({
+  shortCommits = await startFaultyBridge({
     writable,
     settings: { request_timeout_seconds: '0.5' },
     commitPatienceMs,
@@ -44,7 +44,7 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  await Promise.all([patient, forlorn, ...impatient].map((each) => each.stop()))
+  await Promise.all([patient, shortCommits, ...impatient].map((each) => each.stop()))
 })
 
 describe('PUT and DELETE over a failing storage', () => {
@@ -84,7 +84,7 @@ async function prove(write: Write, index: number): Promise<string[]> {
   await Promise.all([
     ...lanes.slice(0, 6).map(async (names) => {
       for (let trial = trials.shift(); trial; trial = trials.shift())
-        note(trial, await run(trial.span === 'once' ? patient : forlorn, trial, write, names[index]!))
+        note(trial, await run(trial.span === 'once' ? patient : shortCommits, trial, write, names[index]!))
     }),
     (async () => {
       const over = impatient[index]!
@@ -133,7 +133,7 @@ async function run(
     if (index !== k && !(index > k && span === 'from then on')) return null
     failed += 1
     const planned = faults[fault]
-    return planned === 'hang forever' ? hangForGood() : planned
+    return planned === 'hang forever' ? hangForever() : planned
   })
 
   const { status, body, headers } = await over.ask(`/collections/${collection}/records/${write.id}`, {
@@ -148,9 +148,9 @@ async function run(
   const isUntouched = Bun.deepEquals(contentOf(sandbox, user, [collection]), before)
   const applied = appliedWrites(over, user)
   await over.retire(user)
-  const wasHurried = hangs.includes(fault) && timeoutsIn(over.logs.slice(firstLog)) > failed
+  const wasShortOfTime = hangs.includes(fault) && timeoutsIn(over.logs.slice(firstLog)) > failed
   // With little time, a write may be given up, still applied, and then undone.
-  if (applied > (wasHurried && isUntouched ? 2 : 1)) return `applied ${applied} times`
+  if (applied > (wasShortOfTime && isUntouched ? 2 : 1)) return `applied ${applied} times`
   if (isApplied === isUntouched) return `left ${JSON.stringify(now)}`
   switch (status) {
     case 200: {
@@ -163,11 +163,11 @@ async function run(
     case 204:
       return isApplied ? null : '204, but it is still there'
     case 401:
-      return fault === '401' && span === 'from then on' && isUntouched ? null : 'answered 401'
+      return fault === '401' && span === 'from then on' && isUntouched ? null : 'returned 401'
     case 503:
       if (!headers.has('Retry-After')) return '503 without Retry-After'
       if (isUntouched) return null
-      return (wasHurried || span === 'from then on') && incidents(over, collection) > known
+      return (wasShortOfTime || span === 'from then on') && incidents(over, collection) > known
         ? null
         : '503, but it was applied'
     default:

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Accounts } from './accounts.ts'
-import { leash } from '../support/leash.ts'
+import { dieWithParent } from '../support/die-with-parent.ts'
 import { openMarionette } from './marionette.ts'
 
 /** A real Firefox without a window, with a profile that is removed when it stops. */
@@ -33,7 +33,7 @@ export async function startFirefox(account: Account): Promise<Firefox> {
   const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-firefox-'))
   writeFileSync(join(folder, 'user.js'), preferencesText(account))
   const flags = ['--headless', '--no-remote', '--marionette', '--remote-allow-system-access']
-  const child = Bun.spawn([...leash('KILL'), firefoxPath, ...flags, '--profile', folder], {
+  const child = Bun.spawn([...dieWithParent('KILL'), firefoxPath, ...flags, '--profile', folder], {
     // Files outside its profile go there, too.
     env: {
       PATH: '/usr/bin:/bin',

@@ -76,7 +76,7 @@ const parameters = [
 ] // prettier-ignore
 /** Generates the next request of a user: random in all of its parts, or in one part of an otherwise valid request. */
 export function makeRequest(chance: Chance, owner: Owner): FuzzedRequest {
-  return chance.isTrue(0.5) ? soundRequest(chance, owner) : wildRequest(chance, owner)
+  return chance.isTrue(0.5) ? soundRequest(chance, owner) : randomRequest(chance, owner)
 }
 
 function plainRequest(method: string, target: string): FuzzedRequest {
@@ -149,7 +149,7 @@ const versions = [
   '"99999999999999999999"', 'x', '"1e3"',
 ] // prettier-ignore
 
-function wildRequest(chance: Chance, owner: Owner): FuzzedRequest {
+function randomRequest(chance: Chance, owner: Owner): FuzzedRequest {
   const request = plainRequest(method(chance), target(chance, owner))
   addHeaders(request, chance, owner)
   if (request.method === 'POST' && chance.isTrue(0.9)) {
@@ -399,7 +399,7 @@ function jsonText(chance: Chance, depth: number, names: readonly string[] = stra
   }
 }
 
-const detours = [
+const separators = [
   '/..\\', '\\', '..\\', '/../', '/./', '//', '%2f', '%5c', '/..%2f', '/..%5c', '\\..\\', '/%2e%2e\\',
   '/.%2e/', '/x/../', '/x\\..\\', '/;/',
 ] // prettier-ignore
@@ -410,7 +410,7 @@ function detour(target: string, chance: Chance): string {
   if (segments.length < 3) return target
   const at = 2 + chance.below(segments.length - 2)
   const [before, after] = [segments.slice(0, at).join('/'), segments.slice(at).join('/')]
-  return `${before}${chance.of(detours)}${after}`
+  return `${before}${chance.of(separators)}${after}`
 }
 
 function insert(text: string, chance: Chance): string {

@@ -115,7 +115,7 @@ describe('PermitPool', () => {
   })
 
   it.each<[string, unknown, UpstreamError['failure']]>([
-    ['client has hung up', undefined, 'abandoned'],
+    ['client has disconnected', undefined, 'abandoned'],
     ['time is over', new UpstreamError('timeout', '', { applied: 'no' }), 'timeout'],
   ])('does not wait if the %s', async (_, reason, failure) => {
     const pool = createPool(1)

@@ -145,9 +145,9 @@ for (const balancer of balancers) {
     })
 
     // nginx does not hold requests while a bridge restarts.
-    const losesLittle = balancer === nginxOfOne ? () => {} : it
-    losesLittle(
-      'lose requests under way when one is killed, and no others',
+    const itWithTwoBridges = balancer === nginxOfOne ? () => {} : it
+    itWithTwoBridges(
+      'lose only the requests in flight when one is killed',
       async () => {
         const clients = front.clientsOf(nodes.sandbox, 8)
         const load = startLoad(clients)
@@ -277,7 +277,7 @@ describe('two bridges behind nginx, one marked as down', () => {
 })
 
 /** A server that is always healthy, and passes all other requests to `act`. */
-function startOdd(act: (socket: Bun.Socket, text: string) => void) {
+function startCustomServer(act: (socket: Bun.Socket, text: string) => void) {
   const well = 'HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n'
   return Bun.listen({
     hostname: '127.0.0.1',
@@ -298,7 +298,7 @@ for (const balancer of balancers) {
       await using stack = new AsyncDisposableStack()
       const received: string[] = []
       const bridges = ['first', 'second'].map((name) =>
-        startOdd((socket, text) => {
+        startCustomServer((socket, text) => {
           received.push(`${name} ${text.split(' ', 1)[0]}`)
           socket.end()
         }),
@@ -338,7 +338,7 @@ for (const balancer of [haproxy, nginx]) {
       await using stack = new AsyncDisposableStack()
       const received: string[] = []
       const bridges = [1, 2].map(() =>
-        startOdd((socket, text) => {
+        startCustomServer((socket, text) => {
           received.push(text)
           const isWhole = !text.startsWith('PUT') || text.endsWith('end')
           if (isWhole) socket.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n')

@@ -28,7 +28,7 @@ describe('a bridge whose Redis is monitored by a sentinel', () => {
     await eventually('the master is in use', () => isUsed(watched.master))
 
     /** Many requests arrive and are answered before the sentinel can act. */
-    const endure = async (outage: () => unknown) => {
+    const surviveOutage = async (outage: () => unknown) => {
       watched.signalSentinel('SIGSTOP')
       await outage()
       const before = load.requests()
@@ -36,13 +36,13 @@ describe('a bridge whose Redis is monitored by a sentinel', () => {
       watched.signalSentinel('SIGCONT')
     }
 
-    await endure(() => watched.master.kill())
+    await surviveOutage(() => watched.master.kill())
     await eventually('the replica is in use', () => isUsed(watched.replica), failoverMs)
     await watched.master.start()
     await eventually('the old master is a replica', async () =>
       String(await watched.master.command('INFO', 'replication')).includes('master_link_status:up'),
     )
-    await endure(() => watched.replica.stop())
+    await surviveOutage(() => watched.replica.stop())
     await eventually('the first is in use again', () => isUsed(watched.master), failoverMs)
     watched.replica.cont()
     const { failures } = await load.stop()

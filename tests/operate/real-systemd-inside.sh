@@ -26,7 +26,7 @@ expect 'it answers' alive
 expect 'nothing is warned of' bash -c '! journalctl -q -o cat -u sync-bridge | grep -v "Firefox has no collection" | grep -E "warning|reset"'
 expect 'the journal knows its level' [ "$(journalctl -q -u sync-bridge -p info..info -o cat | grep -c '"event":"listening"')" = 1 ]
 
-expect 'its runtime is told of its slots' grep -qzx 'BUN_CONFIG_MAX_HTTP_REQUESTS=1024' "/proc/$(main_pid)/environ"
+expect 'its runtime has its slots' grep -qzx 'BUN_CONFIG_MAX_HTTP_REQUESTS=1024' "/proc/$(main_pid)/environ"
 
 before=$(main_pid)
 kill -9 "$before"

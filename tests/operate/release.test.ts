@@ -248,12 +248,12 @@ describe('the container image', () => {
   })
 })
 
-const hasArm =
+const hasArmEmulator =
   Bun.which('curl') !== null &&
   Bun.which('qemu-aarch64-static') !== null &&
   existsSync('/usr/aarch64-linux-gnu/lib')
 
-describe.skipIf(!hasArm)('a release for arm64', () => {
+describe.skipIf(!hasArmEmulator)('a release for arm64', () => {
   const own = folder.file('arm64')
 
   beforeAll(() => make(own, 'linux-arm64'), 300_000)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 
 import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy, type FaultProxy, type Plan } from '../support/fault-proxy.ts'
-import { leash } from '../support/leash.ts'
+import { dieWithParent } from '../support/die-with-parent.ts'
 import { childrenOf, temporaryFolder } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { writableSettings } from '../support/settings.ts'
@@ -172,7 +172,7 @@ export async function seenBySlowReader(): Promise<string> {
   const cwd = makeFolder({ 'bridge.ini': iniText(settings) })
   const reader = 'read -r first; echo "$first"; while [ ! -e enough ]; do sleep 0.1; done; exec cat'
   const command = `exec ${executablePath} serve --config bridge.ini > >(${reader})`
-  const child = Bun.spawn([...leash('KILL'), 'bash', '-c', command], { cwd, stdout: 'pipe' })
+  const child = Bun.spawn([...dieWithParent('KILL'), 'bash', '-c', command], { cwd, stdout: 'pipe' })
   const pieces = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
   let text = (await pieces.read()).value!
   const url = /"url":"([^"]+)"/.exec(text)![1]!

@@ -241,9 +241,9 @@ describe('the page "When it does not work"', () => {
   })
 
   it.each(symptoms)('shows %s as it appears', async (symptom) => {
-    const evidence = await cases[symptom]!()
+    const output = await cases[symptom]!()
 
-    for (const [, part] of symptom.matchAll(/`([^`]+)`/g)) expect(evidence).toContain(part!)
+    for (const [, part] of symptom.matchAll(/`([^`]+)`/g)) expect(output).toContain(part!)
   })
 
   it('names metrics that exist', async () => {

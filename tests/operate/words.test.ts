@@ -58,6 +58,8 @@ const retired: [term: RegExp, instead: string][] = [
   [/\bbelieve[ds]? (no|by)\b/i, 'headers are "ignored" or "trusted"'],
   [/\b(Ctrl\+C|line) ends (it|this|them)\b/i, 'an imperative: "Press Ctrl+C to stop"'],
   [/\bto begin with\b/i, 'write "initial"'],
+  [/\bstrangers?\b/i, 'the field\'s terms are "unauthenticated" and "untrusted"'],
+  [/\b(trailing|no) blanks?\b/i, 'the field\'s term is "space"'],
   [/\bgood for an? \w+\b/i, 'a token is "valid"'],
 ]
 

@@ -17,12 +17,12 @@ export async function startDocumentedWorld() {
   })
   const proxy = await startFaultProxy({ target: well.sandbox.storageUrl })
   well.sandbox.switches.nodeUrl = proxy.url
-  proxy.plan(tellQuota)
+  proxy.plan(announceQuota)
   well.sandbox.write(well.user, 'bookmarks', [
     { id: 'present', payload: 'p', sortindex: 3 },
     { id: 'other', payload: 'q' },
   ])
-  const picky = await startTestBridge({ settings: { cors_origins: 'https://app.example' } })
+  const restrictedCors = await startTestBridge({ settings: { cors_origins: 'https://app.example' } })
   const ended = await startTestBridge({ settings: { eos: '2020-01-01' }, writable: ['bookmarks'] })
   const cutOff = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1', writable: ['bookmarks'] })
   const defective = startDefectiveApp()
@@ -31,7 +31,7 @@ export async function startDocumentedWorld() {
     well,
     proxy,
     /** Allows pages of one origin only. */
-    picky,
+    restrictedCors,
     /** Past its end of service. */
     ended,
     /** Its token server is unreachable. */
@@ -39,14 +39,14 @@ export async function startDocumentedWorld() {
     /** Throws an unexpected error whenever it needs a storage. */
     defective,
     async stop() {
-      await Promise.all([well.stop(), picky.stop(), ended.stop(), cutOff.stop(), defective.stop()])
+      await Promise.all([well.stop(), restrictedCors.stop(), ended.stop(), cutOff.stop(), defective.stop()])
       await proxy.stop()
     },
   }
 }
 
 /** The storage's normal behaviour: announces the remaining quota. */
-export const tellQuota: Plan = () => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': '500' } })
+export const announceQuota: Plan = () => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': '500' } })
 
 /** Sends a request to any of the bridges as the user of `well`. */
 export function askAt(url: string, world: DocumentedWorld, path: string, init: RequestInit): Promise<Answer> {

@@ -1,6 +1,6 @@
 import type { Answer, AskInit } from '../support/bridge.ts'
 import type { Fault } from '../support/fault-proxy.ts'
-import { askAt, tellQuota, type DocumentedWorld } from './documented-world.ts'
+import { askAt, announceQuota, type DocumentedWorld } from './documented-world.ts'
 
 /** An operation by its name in the document: a path with parameters in braces, and a method. */
 export interface Place {
@@ -22,7 +22,7 @@ export function provoke(place: Place, status: number, world: DocumentedWorld): P
     case 304:
       return ask().then(({ headers }) => ask({ headers: { 'If-None-Match': headers.get('etag')! } }))
     case 400:
-      if (isService) return askElsewhere(world.picky.url, { Origin: 'https://elsewhere.example' })
+      if (isService) return askElsewhere(world.restrictedCors.url, { Origin: 'https://elsewhere.example' })
       return place.path === '/batch' ? ask({ body: {} }) : ask({ headers: { 'If-Match': 'nonsense' } })
     case 401:
       return ask({ as: null })
@@ -78,7 +78,7 @@ export async function withFault<T>(
   try {
     return await ask()
   } finally {
-    proxy.plan(tellQuota)
+    proxy.plan(announceQuota)
   }
 }
 

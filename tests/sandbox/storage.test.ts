@@ -116,7 +116,7 @@ describe('sandbox, with two writers to a collection that has never been written 
 
   it.each([
     ['over PostgreSQL both get 200 and one record is lost', 'postgres', false, [200, 200]],
-    ['over MariaDB one of them is answered 500', 'mysql', false, [200, 500]],
+    ['over MariaDB one of them gets 500', 'mysql', false, [200, 500]],
     ['one of them is refused once the row of the collection is there', 'postgres', true, [200, 412]],
   ] as const)('%s', async (_, mode, isPrepared, statuses) => {
     expect(await race(mode, isPrepared)).toEqual({ statuses: [...statuses], records: 1 })

@@ -345,12 +345,12 @@ describe('bad input: the rest', () => {
     expect(target.split('?')[1]).toBe('full=1&sort=newest')
   })
 
-  const unknownWishes = [
+  const unknownPreferences = [
     'Range: bytes=0-1', 'Expect: 100-continue', 'Upgrade: h2c', 'Upgrade: websocket',
     'Accept-Encoding: gzip, br',
   ] // prettier-ignore
 
-  it.each(unknownWishes)('ignores %s', async (line) => {
+  it.each(unknownPreferences)('ignores %s', async (line) => {
     const answer = await send('GET', `${bucket}/collections/history/records/r`, { lines: [line] })
 
     expect(answer.text).toMatch(/HTTP\/1\.1 200 /)

@@ -115,9 +115,9 @@ describe('section 7: headers of every response', () => {
     const failed = await bridge.ask(records, { headers: { Origin: allowed } })
     await using lonely = await startTestBridge({ tokenServerUrl: 'http://127.0.0.1:1' })
     const unreachable = await lonely.ask(records, { headers: { Origin: allowed } })
-    const unwell = await request(`${lonely.url}/__heartbeat__`, { headers: { Origin: allowed } })
+    const unhealthy = await request(`${lonely.url}/__heartbeat__`, { headers: { Origin: allowed } })
 
-    for (const { status, headers } of [failed, unreachable, unwell]) {
+    for (const { status, headers } of [failed, unreachable, unhealthy]) {
       expect(status).toBe(503)
       expectCommonHeaders(headers)
       expect(headers.get('access-control-allow-origin')).toBe('*')

@@ -4,7 +4,7 @@ import { startHeldTokenServer } from '../system/held-token-server.ts'
 import { openWorld } from './world.ts'
 
 const { bridge, send } = await openWorld()
-const clientStateTold = () => bridge.sandbox.requests.token.entries.at(-1)!.headers.get('x-client-state')
+const sentClientState = () => bridge.sandbox.requests.token.entries.at(-1)!.headers.get('x-client-state')
 
 describe('section 2: root view', () => {
   it('describes the service, member by member', async () => {
@@ -81,7 +81,7 @@ describe('section 2: root view', () => {
     const { body } = await request(`${bridge.url}/v1/`, { headers })
 
     expect(body.user).toEqual({ id: String(bridge.user.uid) })
-    expect(clientStateTold()).toBe(clientState)
+    expect(sentClientState()).toBe(clientState)
   })
 
   it('calls the token server without a client state if none is sent', async () => {
@@ -92,7 +92,7 @@ describe('section 2: root view', () => {
     })
 
     expect(body.user).toEqual({ id: expect.any(String) })
-    expect(clientStateTold()).toBeNull()
+    expect(sentClientState()).toBeNull()
   })
 
   it.each(['BrowserID nonsense', 'Basic dXNlcjpw', 'Bearer', 'Bearer abc'])(

@@ -6,7 +6,7 @@ import { createLog } from '../../src/observability/log.ts'
 import { idleProcess } from '../cli/fake-host.ts'
 import { readSettings, type Settings } from '../../src/settings/settings.ts'
 import { startSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
-import { keepPrinted } from './printed.ts'
+import { recordOutput } from './recorded-output.ts'
 import { settingsOf, type GivenSettings } from './settings.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
@@ -102,7 +102,7 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
     end: (graceMs) => bridge.stop(graceMs),
     async stop() {
       await bridge.stop(0)
-      keepPrinted(logs)
+      recordOutput(logs)
       await sandbox.stop()
     },
     [Symbol.asyncDispose](this: TestBridge) {

@@ -2,8 +2,8 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { leash } from './leash.ts'
-import { keepPrinted } from './printed.ts'
+import { dieWithParent } from './die-with-parent.ts'
+import { recordOutput } from './recorded-output.ts'
 import { startSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import { settingsOf, type GivenSettings } from './settings.ts'
 
@@ -80,7 +80,7 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
   requireExecutable()
   const { cwd = makeFolder(), environment = {}, stdout, executable = executablePath } = options
   const child = Bun.spawn(
-    [...leash('KILL'), ...(options.asOrdinaryUser ? dropRoot : []), executable, ...args],
+    [...dieWithParent('KILL'), ...(options.asOrdinaryUser ? dropRoot : []), executable, ...args],
     {
       cwd,
       env: { PATH: '/usr/bin:/bin', ...environment },
@@ -112,7 +112,7 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
     // The last lines may be read after the process has exited.
     await Promise.all(printed)
     // The sandbox and `init` print secrets on purpose.
-    if (args[0] !== 'sandbox' && args[0] !== 'init') keepPrinted([...lines, errors])
+    if (args[0] !== 'sandbox' && args[0] !== 'init') recordOutput([...lines, errors])
     alive.delete(kill)
     if (options.cwd === undefined) removeFolder(cwd)
     exitCode = code
@@ -130,7 +130,7 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
         if (match) return match
       }
       if (isLate || exitCode !== null)
-        throw new Error(`Waited in vain for ${pattern}: exit code ${exitCode}\n${errors}`)
+        throw new Error(`Timed out waiting for ${pattern}: exit code ${exitCode}\n${errors}`)
       await Promise.race([changed.promise, deadline])
     }
   }

@@ -352,7 +352,7 @@ export class ModelStorage implements BulkStorage {
     if (fault.startsWith('error')) return new UpstreamError('refused', 'Status 500', { status: 500 })
     if (fault.startsWith('reset')) return new UpstreamError('connection-lost', 'Connection reset')
     this.clock.nowMs += 100
-    return new UpstreamError('timeout', 'No answer')
+    return new UpstreamError('timeout', 'No response')
   }
 
   /** Records what one of our requests makes visible. */

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-import { leash } from './leash.ts'
+import { dieWithParent } from './die-with-parent.ts'
 import { eventually } from './eventually.ts'
 
 /** A program under test, or one that it needs; it ends with the tests. */
@@ -20,7 +20,7 @@ export async function startProgram(
   isReady: () => boolean | Promise<boolean>,
   environment: Record<string, string> = {},
 ): Promise<Program> {
-  const child = Bun.spawn([...leash('TERM'), findProgram(command[0]), ...command.slice(1)], {
+  const child = Bun.spawn([...dieWithParent('TERM'), findProgram(command[0]), ...command.slice(1)], {
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', ...environment },
     stdin: 'ignore',
     stdout: 'pipe',

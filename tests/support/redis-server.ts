@@ -5,7 +5,7 @@ import { join } from 'node:path'
 
 import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
-import { leash } from './leash.ts'
+import { dieWithParent } from './die-with-parent.ts'
 
 /** A real Redis on loopback that can be broken on purpose. Its data is only in memory. */
 export interface RedisServer {
@@ -59,13 +59,21 @@ export function createRedisServer(options: RedisServerOptions = {}): RedisServer
   let child: Subprocess | null = null
 
   async function start(): Promise<void> {
-    const command = [...leash('KILL'), executable!, '--port', `${port}`, ...address, '--dir', directory]
+    const command = [
+      ...dieWithParent('KILL'),
+      executable!,
+      '--port',
+      `${port}`,
+      ...address,
+      '--dir',
+      directory,
+    ]
     child = Bun.spawn([...command, '--save', '', '--appendonly', 'no', ...args], {
       stdout: 'ignore',
       stderr: 'ignore',
     })
     const started = child
-    await eventually('redis-server answers', async () => {
+    await eventually('redis-server responds', async () => {
       return started.exitCode !== null || (await sendCommand(clientUrl, 'PING')) === 'PONG'
     })
     if (started.exitCode !== null) throw new Error(`Cannot start redis-server: exit code ${started.exitCode}`)

@@ -38,7 +38,7 @@ export interface Sandbox extends PlainSandbox, AsyncDisposable {
   readonly requests: { readonly token: RequestLog; readonly storage: RequestLog }
 }
 
-const mostEntries = 10_000
+const maxEntries = 10_000
 
 // MariaDB's tables ignore case in names and hold Latin-1; its batch statements differ.
 const mysql: Quirks = {
@@ -108,7 +108,7 @@ function createRequestLog() {
     add(request: Pick<LoggedRequest, 'method' | 'target' | 'headers'>) {
       const entry: LoggedRequest = { ...request, status: 0 }
       entries.push(entry)
-      if (entries.length > mostEntries) entries.shift()
+      if (entries.length > maxEntries) entries.shift()
       return (status: number, failure?: unknown) => {
         Object.assign(entry, { status, failure })
       }

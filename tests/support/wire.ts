@@ -9,7 +9,7 @@ export const wireHandlers = {
   error: (socket: Socket<Wire>) => socket.data.ended(),
 }
 
-const mostBufferedBytes = 1024 * 1024
+const maxBufferedBytes = 1024 * 1024
 
 /** A socket with asynchronous reads and writes. */
 export class Wire {
@@ -29,7 +29,7 @@ export class Wire {
 
   receive(data: Buffer): void {
     this.#received = Buffer.concat([this.#received, data])
-    this.#isPaused = this.#received.length > mostBufferedBytes
+    this.#isPaused = this.#received.length > maxBufferedBytes
     if (this.#isPaused) this.socket.pause()
     this.#notify()
   }
@@ -54,7 +54,7 @@ export class Wire {
 
   async readExactly(length: number): Promise<Buffer | null> {
     // The buffer may have to grow beyond its usual size.
-    await this.#until(() => this.#received.length >= length, length > mostBufferedBytes)
+    await this.#until(() => this.#received.length >= length, length > maxBufferedBytes)
     return this.#received.length < length ? null : this.#take(length)
   }
 
@@ -97,7 +97,7 @@ export class Wire {
   #take(length: number): Buffer {
     const taken = this.#received.subarray(0, length)
     this.#received = this.#received.subarray(length)
-    if (this.#isPaused && this.#received.length <= mostBufferedBytes) this.#resume()
+    if (this.#isPaused && this.#received.length <= maxBufferedBytes) this.#resume()
     return taken
   }
 

@@ -102,7 +102,7 @@ function watchTokens({ tokens }: CanaryWorld): void {
 }
 
 /** Stops the bridge; returns everything that it has sent to anyone but the owners. */
-async function everythingSaid(world: CanaryWorld): Promise<string> {
+async function allOutput(world: CanaryWorld): Promise<string> {
   for (const path of ['/__metrics__', '/v1/__metrics__']) await world.send(path, {}, world.foreignAnswers)
   await world.bridge.stop()
   await world.stop()
@@ -133,7 +133,7 @@ describe('a bridge that handles secrets', () => {
       world.storage.plan(() => null)
       world.tokens.plan((request) => fault(echoed(request)))
       await world.everyRequest(world.newOwner())
-      const said = await everythingSaid(world)
+      const said = await allOutput(world)
       for (const status of world.statuses) statuses.add(status)
       return { said, own: world.ownAnswers.join('\n') }
     }
@@ -177,7 +177,7 @@ describe('a bridge that handles secrets', () => {
       world.bridge.signal('SIGHUP')
       await world.bridge.line(/settings kept/)
       await eventually('everything is sent', () => received.some((line) => line.includes('response.405')))
-      const said = [await everythingSaid(world), ...received].join('\n')
+      const said = [await allOutput(world), ...received].join('\n')
       statsd.close()
 
       expect(canaries.foundIn(said)).toEqual([])
@@ -201,7 +201,7 @@ describe('a bridge that handles secrets', () => {
     await world.everyRequest(world.newOwner())
     await own.kill()
     await world.everyRequest(world.newOwner())
-    const said = await everythingSaid(world)
+    const said = await allOutput(world)
     await own.close()
 
     expect(said).toContain('redis error')
@@ -305,7 +305,7 @@ describe('the commands', () => {
       await fetch(url + path, { redirect: 'manual', ...init }).then((answer) => answer.text())
     }
     const code = await sandbox.stop()
-    await everythingSaid(world)
+    await allOutput(world)
 
     expect(code).toBe(0)
     expect(canaries.foundIn([...sandbox.lines.slice(announced), sandbox.errors()].join('\n'))).toEqual([])

@@ -30,7 +30,7 @@ describe('a list of 100 000 records', () => {
     const seen = await scan(
       `${bridge.url}/v1/buckets/${user.clientState}/collections/big/records`,
       headers,
-      () => haveLunch(bridge.url),
+      () => stallReader(bridge.url),
     )
 
     expect(seen).toMatchObject({
@@ -115,6 +115,6 @@ async function scan(url: string, headers: Record<string, string>, pause = async 
 }
 
 /** Reads nothing while the bridge has time for many others. */
-async function haveLunch(url: string): Promise<void> {
+async function stallReader(url: string): Promise<void> {
   for (let other = 0; other < 300; other += 1) await fetch(`${url}/__lbheartbeat__`)
 }

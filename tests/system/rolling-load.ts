@@ -56,7 +56,7 @@ export function startLoad(plan: LoadPlan): {
     const connection = new KeepAlive(plan.url)
     while ((begun += 1) <= plan.requests) {
       const step = client.next()
-      const failure = await carryOut(plan, step, connection)
+      const failure = await runStep(plan, step, connection)
       if (!keeps) {
         freshConnections += 1
         connection.close()
@@ -86,7 +86,7 @@ export function startLoad(plan: LoadPlan): {
 }
 
 /** The error, or null. Never retries, whatever happens to the connection. */
-async function carryOut(plan: LoadPlan, step: Step, connection: KeepAlive): Promise<string | null> {
+async function runStep(plan: LoadPlan, step: Step, connection: KeepAlive): Promise<string | null> {
   const { method, path, body, check } = step
   const text = body === undefined ? '' : JSON.stringify(body)
   const headers = {

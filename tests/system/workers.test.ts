@@ -61,13 +61,13 @@ describe('several workers', () => {
 
     const [other] = workersOf(executable)
     const statuses: number[] = []
-    const theOne = () => workersOf(executable).find((pid) => pid !== other)
+    const otherWorker = () => workersOf(executable).find((pid) => pid !== other)
     for (let turn = 0; turn < 3; turn++) {
-      const dying = theOne()!
+      const dying = otherWorker()!
       process.kill(dying, 'SIGKILL')
       await eventually('the worker has ended', () => !isAlive(dying))
       statuses.push(await lbheartbeat(executable.url))
-      await eventually('it was replaced', () => ![dying, undefined].includes(theOne()))
+      await eventually('it was replaced', () => ![dying, undefined].includes(otherWorker()))
     }
     await eventually('each loss is logged', () => executable.events('worker lost').length >= 3)
     const lost = executable.events('worker lost')

@@ -174,7 +174,7 @@ describe('BsoRewriter', () => {
     ['a brace too many', '{"id":"a","modified":1.00,"payload":"x"}}'],
     ['a comma too many', '{"id":"a","modified":1.00,"payload":"x",}'],
     ['two records', '{"id":"a","modified":1.00,"payload":"x"}{"id":"b","payload":"x"}'],
-    ['an escape that is none', '{"id":"a","modified":1.00,"payload":"\\x"}'],
+    ['an invalid escape', '{"id":"a","modified":1.00,"payload":"\\x"}'],
     ['half an escape', '{"id":"a","modified":1.00,"payload":"\\u00g0"}'],
     ['a tab', '{"id":"a","modified":1.00,"payload":"\t"}'],
     ['a leading zero', '{"id":"a","modified":1.00,"payload":"x","sortindex":01}'],

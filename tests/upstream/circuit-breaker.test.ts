@@ -56,7 +56,7 @@ describe('a circuit', () => {
 
   it.each<[string, unknown]>([
     ['an answer that can not be used', new UpstreamError('bad-response', '')],
-    ['a client that hung up', new UpstreamError('abandoned', '')],
+    ['a client that disconnected', new UpstreamError('abandoned', '')],
     ['a call that was never made', new UpstreamError('overload', '')],
     ['a refusal of ours', new ServiceError(400, 109, '')],
   ])('never opens because of %s', (_, error) => {

@@ -466,14 +466,14 @@ describe('a reset stream', () => {
   it('with INTERNAL_ERROR costs no read, and sends no write twice', async () => {
     const { outcomeOf } = await start()
     const path = '/?length=200000'
-    const breakOnce = (index: number) =>
+    const breakConnectionOnce = (index: number) =>
       storage.plan((request) =>
         request.index === index ? { kind: 'reset-mid-body', afterBytes: 100_000 } : null,
       )
 
-    breakOnce(0)
+    breakConnectionOnce(0)
     const read = await outcomeOf({ path })
-    breakOnce(2)
+    breakConnectionOnce(2)
     const written = await outcomeOf({ path, ...write })
 
     expect([read, written]).toEqual(['200', 'connection-lost'])

@@ -116,14 +116,14 @@ describe('createSend', () => {
   })
 
   it('gives a buffered body no more time than its headers had, however it arrives', async () => {
-    const dripping = () =>
+    const slowSource = () =>
       new ReadableStream({
         async pull(controller) {
           controller.enqueue(Buffer.from('x'))
           await Bun.sleep(5)
         },
       })
-    const { send } = await start(() => new Response(dripping()), { stallMs: 10_000 })
+    const { send } = await start(() => new Response(slowSource()), { stallMs: 10_000 })
 
     const failure = await failureOf(send({ method: 'POST', body: '', timeoutMs: 100 }))
 
