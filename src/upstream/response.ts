@@ -196,7 +196,7 @@ export function collectNotices(notices: Notices, headers: Headers): void {
   if (quota !== null && quotaPattern.test(quota)) notices.quotaRemaining = quota
 }
 
-const quotaPattern = /^\d{1,12}(?:\.\d{1,15})?$/
+const quotaPattern = /^-?\d{1,12}(?:\.\d{1,15})?$/
 
 /** The backoff that a response asks for, in seconds; null if none. */
 export function readBackoff(headers: Headers): number | null {
