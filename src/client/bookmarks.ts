@@ -118,6 +118,17 @@ export function walk<More>(
   return found
 }
 
+/** Lists the nodes of some folders with their depths below them, starting at 1; the folders may be at any level. */
+export function withDepths<More>(
+  tops: BookmarkNode<More>[],
+): (Pick<BookmarkNode, 'record' | 'kind' | 'title'> & { depth: number })[] {
+  return tops.flatMap((top) =>
+    walk([top]).map(({ record, kind, title, level }) => {
+      return { record, kind, title, depth: level - top.level + 1 }
+    }),
+  )
+}
+
 /** Finds folders by id, or else by title. */
 export function foldersNamed<More>(tops: BookmarkNode<More>[], wanted: string): BookmarkNode<More>[] {
   const folders = walk(tops).filter(({ kind }) => kind === 'folder')

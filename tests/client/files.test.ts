@@ -55,6 +55,28 @@ describe('bookmarksHtml', () => {
     ])
   })
 
+  it('can have folders of different levels, whichever comes first', () => {
+    const tree = bookmarkTree([
+      folder('menu', 'places', ['outer']),
+      folder('outer', 'menu', ['inner']),
+      folder('inner', 'outer', ['a']),
+      bookmark('a', 'inner'),
+    ])
+    const tops = ['inner', 'menu'].flatMap((id) => foldersNamed(tree, id))
+
+    const html = bookmarksHtml(tops)
+
+    expect(html.match(/^ {4}\S.*$/gm)).toEqual([
+      '    <DT><H3>inner</H3>',
+      '    <DL><p>',
+      '    </DL><p>',
+      '    <DT><H3>menu</H3>',
+      '    <DL><p>',
+      '    </DL><p>',
+    ])
+    expect(bookmarksMarkdown(tops)).toStartWith('# inner\n\n- [a](<https://a.example/>)\n\n# menu\n')
+  })
+
   it('is of any depth, and grows no faster than that', () => {
     const sizeOf = (depth: number) => {
       const chain = Array.from({ length: depth }, (_, index) => folder(`${index}`, `${index - 1}`, []))
@@ -158,6 +180,16 @@ describe('bookmarksMarkdown and bookmarkUrls', () => {
         '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
         '  - [\\*B\\* \\[x\\]](<https://b.example/a%20b%3E>)\n',
     )
+  })
+
+  it('have nothing that a terminal would obey, and no link without an address', () => {
+    const odd = bookmarkTree([
+      bookmark('a', 'menu', { title: 'red\u001b[31m', bmkUri: 'https://a.example/\u001b[2J' }),
+      record({ id: 'feed', type: 'livemark', title: 'Feed', parentid: 'menu' }),
+    ])
+
+    expect(bookmarksMarkdown(odd)).toBe('- [red \\[31m](<https://a.example/%1B[2J>)\n')
+    expect(bookmarkUrls(odd)).toBe('https://a.example/%20[2J\n')
   })
 
   it('are addresses, each once, and none with a blank', () => {
