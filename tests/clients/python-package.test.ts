@@ -753,6 +753,7 @@ describe('an account', () => {
       `${rest}BEARER_TOKEN=t\nBUCKET=${'0'.repeat(32)}`,
       `${rest}BEARER_TOKEN=t\nSYNC_KEY=key`,
       `KEY_ID=${KEY_ID}\nBEARER_TOKEN=t\nBRIDGE_URL=ftp://a`,
+      `\uFEFF${rest}BEARER_TOKEN=t\r\n# BRIDGE_URL=ftp://a\r\n\t#SYNC_KEY=key\r\n`,
     ]
 
     const { outcome } = await play('accounts', fileOf(bridge.user), { input: JSON.stringify(texts) })

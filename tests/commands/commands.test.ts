@@ -156,6 +156,36 @@ describe('connect', () => {
     expect([unreachable.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
   })
 
+  it.each(['connect', 'disconnect', 'ls'])(
+    'says what to do where no folder can hold the account: %s',
+    async (name) => {
+      const { errors, code } = await runToEnd([executablePath, name])
+
+      expect(errors).toBe(
+        'sync-bridge: Cannot find the account: neither HOME nor XDG_CONFIG_HOME is set. Name it with --account FILE\n' +
+          (name === 'connect' ? 'Nothing was saved.\n' : ''),
+      )
+      expect(code).toBe(1)
+    },
+  )
+
+  it('says so when "disconnect" cannot remove the file', async () => {
+    const { account } = someone('stuck')
+    chmodSync(account, 0o644)
+    chmodSync(join(account, '..'), 0o555)
+    await using running = start(['disconnect'], {
+      environment: { SYNC_BRIDGE_ACCOUNT: account },
+      asOrdinaryUser: true,
+    })
+
+    const code = await running.exited
+
+    expect(running.errors()).toContain(
+      `sync-bridge: Cannot remove the account ${account} (permission denied): remove it yourself\n`,
+    )
+    expect(code).toBe(1)
+  })
+
   it('ends the refresh token and removes the file with "disconnect"', async () => {
     const file = accountFile(renewable())
     const before = accounts.requests.length
@@ -187,6 +217,35 @@ describe('an account', () => {
     expect(renewals() - before).toBe(1)
     expect(text.replace(token!, values.BEARER_TOKEN!)).toBe(`# mine\n${linesOf(values)}OTHER="as it is"\n`)
     expect(readdirSync(join(file, '..'))).toEqual(['account.env'])
+  })
+
+  it.each([
+    ['a byte order mark', (lines: string) => `\uFEFF${lines}`],
+    ['blanks and export', (lines: string) => lines.replaceAll(/^/gm, '  export  ')],
+    ['an older token above', (lines: string) => `BEARER_TOKEN=old\n${lines}`],
+  ])('keeps a new token in a file with %s', async (_, edited) => {
+    const values = renewable()
+    const { BEARER_TOKEN, ...others } = values
+    const file = accountFile(values)
+    writeFileSync(file, edited(linesOf({ BEARER_TOKEN: BEARER_TOKEN!, ...others })))
+
+    const { errors, code } = await runWith(file, ['ls'])
+
+    expect([errors, code]).toEqual(['', 0])
+    expect(readFileSync(file, 'utf8')).not.toContain(BEARER_TOKEN!)
+  })
+
+  it.each(['KEY_ID', 'SYNC_KEY'])('says where to get a new %s', async (name) => {
+    const { user } = someone(`old-${name}`)
+    const file = accountFile({
+      ...valuesOf(sandbox, user),
+      [name]: name === 'KEY_ID' ? 'x' : 'b'.repeat(128),
+    })
+
+    const { errors, code } = await runWith(file, ['export', 'bookmarks'])
+
+    expect(errors).toEndWith('\nGet new values with "sync-bridge connect".\n')
+    expect(code).toBe(1)
   })
 
   it('says when its refresh token was revoked', async () => {

@@ -107,7 +107,7 @@ function originOfTokenServer(url: string): string {
 }
 
 function adviceFor({ field }: ClientError): string {
-  return field === 'token' ? '\nGet new values with "sync-bridge connect".' : ''
+  return field === null || field === 'bridgeUrl' ? '' : '\nGet new values with "sync-bridge connect".'
 }
 
 /** Makes text safe for a terminal: titles come from web pages and may contain control characters. */
