@@ -318,6 +318,13 @@ describe('ls', () => {
     expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
   })
 
+  it('rejects --deleted without a collection', async () => {
+    const { errors, code } = await runWith('/nowhere', ['ls', '--deleted'])
+
+    expect(errors).toStartWith('sync-bridge: --deleted needs a COLLECTION')
+    expect(code).toBe(2)
+  })
+
   it('says which name it knows when there is no such collection', async () => {
     const { account } = someone('misspeller')
 
@@ -402,7 +409,13 @@ describe('export', () => {
     expect([output, errors, code]).toEqual(['', '', 0])
     expect(readFileSync(file, 'utf8')).toStartWith('<!DOCTYPE')
     expect(statSync(file).mode & 0o777).toBe(0o600)
+    const below = await runWith(account, ['export', 'bookmarks', '--output', join(file, 'below')])
+
     expect(refused.errors).toContain(`Cannot write ${join(folder, 'no', 'file')}`)
+    expect([below.errors, below.code]).toEqual([
+      `sync-bridge: Cannot write ${join(file, 'below')} (ENOTDIR)\n`,
+      1,
+    ])
     expect(refused.code).toBe(1)
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
   })
@@ -484,6 +497,22 @@ describe('export', () => {
     expect([unknown.errors, unknown.code]).toEqual(['sync-bridge: There is no folder "Yours"\n', 1])
   })
 
+  it('asks for an id where two folders have the same name', async () => {
+    const { user, account } = someone('ambiguous')
+    const twins = { type: 'folder', title: 'Twins' }
+    await write(
+      user,
+      { id: 'outertwin', ...twins, parentid: 'menu', children: ['innertwin'] },
+      { id: 'innertwin', ...twins, parentid: 'outertwin', children: [] },
+    )
+
+    const { errors, code } = await runWith(account, ['export', 'bookmarks', '--folder', 'Twins'])
+
+    expect(errors).toContain('There are 2 folders "Twins": name one by its id, outertwin (in ')
+    expect(errors).toContain('innertwin (in ')
+    expect(code).toBe(1)
+  })
+
   it('skips what cannot be read, lists it, and exits 3', async () => {
     const { user, account } = someone('incomplete')
     sandbox.write(user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
@@ -502,6 +531,9 @@ describe('export', () => {
     [['bookmarks', '--format', 'xml'], '--format "xml" is unknown for bookmarks'],
     [['history', '--folder', 'x'], '--folder only applies to bookmarks'],
     [['history', '--since', 'soon'], '--since "soon" is not a date'],
+    [['history', '--since', '2026-02-30'], '--since "2026-02-30" is not a date'],
+    [['history', '--since', '2026-13-01T00:00'], '--since "2026-13-01T00:00" is not a date'],
+    [['history', '--since', '2026-01-31 (Saturday)'], '--since "2026-01-31 (Saturday)" is not a date'],
     [['all'], 'WHAT "all" is unknown'],
   ])('rejects %j', async (words, problem) => {
     const { errors, code } = await runWith('/nowhere', ['export', ...words])
@@ -618,9 +650,43 @@ describe('watch', () => {
     )
     expect([lines.length, watching.lines.length, code]).toEqual([21, 0, 0])
   })
+
+  it('stops after the running command, and leaves the other changes', async () => {
+    const { account } = someone('stopping')
+    const command = ['watch', 'bookmarks', '--since', '2020-01-01', '--exec', 'echo run; sleep 1']
+    await using watching = start(command, { environment: { SYNC_BRIDGE_ACCOUNT: account } })
+    await watching.line(/^run$/)
+
+    const code = await watching.stop()
+
+    expect([watching.lines, code]).toEqual([['run'], 0])
+  })
+
+  it('does not print the keys of the account', async () => {
+    const { account } = someone('key watcher')
+
+    const { output, errors, code } = await runWith(account, ['watch', 'crypto', '--since', '2020-01-01'])
+
+    expect([output, errors, code]).toEqual([
+      '',
+      'sync-bridge: "crypto" contains the keys of the account, which are not shown\n',
+      1,
+    ])
+  })
 })
 
 describe('open', () => {
+  it('ends with its terminal', async () => {
+    const { account } = someone('closer')
+    const environment = { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: makeFolder() }
+    await using opened = start(['open'], { environment })
+    await eventually('it has told its address', () => /http:\S+/.test(opened.errors()))
+
+    opened.signal('SIGHUP')
+
+    expect(await opened.exited).toBe(0)
+  })
+
   it('leads to the explorer by an address that only its owner gets', async () => {
     const { user, account } = someone('opener')
     const temporary = makeFolder()

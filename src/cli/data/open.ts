@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isRenewable, renewToken } from '../../client/token.ts'
-import { stopSignals } from '../signals.ts'
+import { interruption } from '../signals.ts'
 import { withAccount } from './session.ts'
 import type { Account } from '../../client/account.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -26,7 +26,7 @@ export function open(options: GivenOptions, host: Host): Promise<number> {
       writeFileSync(page, `<meta http-equiv="refresh" content="0; url=${url}">`, { mode: 0o600 })
       tell(`Your data, decrypted in your browser:\n  ${url}\nPress Ctrl+C to stop.`)
       openInBrowser(page, host)
-      await stopSignals(host, 0).stop
+      await interruption(host)
       return 0
     } finally {
       rmSync(folder, { recursive: true, force: true })

@@ -137,6 +137,12 @@ export async function describeAbsent(client: SyncClient, name: string): Promise<
   return `The account has no collection ${JSON.stringify(name)}${meant ? `: did you mean ${meant}?` : ''}`
 }
 
+/** Throws `ClientError` for the collection whose content is the keys themselves. */
+export function refuseKeys(name: string): void {
+  if (name === 'crypto')
+    throw new ClientError('"crypto" contains the keys of the account, which are not shown')
+}
+
 /** "1 record", "2 records". */
 export function countOf(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
