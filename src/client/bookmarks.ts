@@ -71,7 +71,9 @@ function nodeOf<More>(
   add?: (record: ReadableRecord, title: string) => More,
 ): BookmarkNode<More> {
   const { type, title } = record.clear
-  const name = textOf(title) || rootTitles.get(record.stored.id) || ''
+  const own = textOf(title)
+  // Firefox writes a root's id as its title, and shows a translated one.
+  const name = (['', record.stored.id].includes(own) && rootTitles.get(record.stored.id)) || own
   const kind = type === 'folder' || type === 'separator' ? type : 'bookmark'
   const place = { children: [], parent: null, level: 1, position: 1, siblings: 1, count: 0, path: '' }
   return { title: name, ...add?.(record, name), record, kind, ...place } as BookmarkNode<More>

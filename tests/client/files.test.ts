@@ -26,7 +26,7 @@ describe('bookmarksHtml', () => {
 
     expect(bookmarksHtml(tree).split('\n').slice(5)).toEqual([
       '<DL><p>',
-      '    <DT><H3 PERSONAL_TOOLBAR_FOLDER="true">toolbar</H3>',
+      '    <DT><H3 PERSONAL_TOOLBAR_FOLDER="true">Bookmarks Toolbar</H3>',
       '    <DL><p>',
       '        <DT><A HREF="https://a.example/?q=&quot;&gt;&lt;script&gt;" ADD_DATE="1700000000" TAGS="x,y&amp;z" ' +
         'SHORTCUTURL="k">&lt;b&gt;&quot;&amp;&quot;&lt;/b&gt;</A>',
@@ -70,11 +70,13 @@ describe('bookmarksHtml', () => {
       '    <DT><H3>inner</H3>',
       '    <DL><p>',
       '    </DL><p>',
-      '    <DT><H3>menu</H3>',
+      '    <DT><H3>Bookmarks Menu</H3>',
       '    <DL><p>',
       '    </DL><p>',
     ])
-    expect(bookmarksMarkdown(tops)).toStartWith('# inner\n\n- [a](<https://a.example/>)\n\n# menu\n')
+    expect(bookmarksMarkdown(tops)).toStartWith(
+      '# inner\n\n- [a](<https://a.example/>)\n\n# Bookmarks Menu\n',
+    )
   })
 
   it('is of any depth, and grows no faster than that', () => {
@@ -176,7 +178,7 @@ describe('bookmarksMarkdown and bookmarkUrls', () => {
 
   it('are lists in which titles and addresses are no markup', () => {
     expect(bookmarksMarkdown(tops)).toBe(
-      '# menu\n\n- [a](<https://a.example/>)\n- **inner**\n' +
+      '# Bookmarks Menu\n\n- [a](<https://a.example/>)\n- **inner**\n' +
         '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
         '  - [\\*B\\* \\[x\\]](<https://b.example/a%20b%3E>)\n',
     )

@@ -315,6 +315,7 @@ describe('bookmark_tree', () => {
         children: ['b', 'gone', 7, 'a', 'menu', 'line', 'toolbar'],
       },
       { id: 'toolbar', type: 'folder', children: 'a' },
+      { id: 'unfiled', type: 'folder', title: 'unfiled' },
       { id: 'a', type: 'bookmark', title: 'A', parentid: 'toolbar' },
       { id: 'b', type: 'folder', title: ['no text'], children: ['c', 'c'], parentid: 'menu' },
       { id: 'c', type: 'bookmark', title: 'half \ud83d', parentid: 'b' },
@@ -346,7 +347,7 @@ describe('bookmark_tree', () => {
         count,
       ]),
     )
-    expect(outcome).toHaveLength(12)
+    expect(outcome).toHaveLength(13)
     expect(errors).toContain('half \ufffd Menü')
   })
 })
