@@ -80,11 +80,12 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
 
   const info = describeSandbox(upstream, user, bridge?.url ?? null)
   // Exported, so that child processes of the shell see the variables too.
+  const stopped = interruption(host)
   const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
   const secret = Buffer.from(host.randomBytes(9)).toString('base64url')
   const links = info.bridge ? startShortLinks(info, info.bridge, secret) : null
   host.stdout.write(announce(info, file?.path ?? null, links))
-  await interruption(host)
+  await stopped
   file?.remove()
   await Promise.all([links?.stop(), bridge?.stop(1000)])
   await upstream.stop()
