@@ -146,7 +146,7 @@ export class CollectionReader {
       const message = `Cannot write to "${this.#collection}": other clients keep changing it`
       throw new UpstreamError('refused', message, { applied: 'no' })
     }
-    observe({ kind: 'moved-round', collection: this.#collection })
+    observe({ kind: 'moved-round', collections: [this.#collection] })
     await budget.backOff(this.#rounds)
   }
 }

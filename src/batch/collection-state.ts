@@ -7,8 +7,8 @@ import {
   type Known,
   type NumberedOperation,
 } from './simulate.ts'
-import type { OperationOutcome, Rejection } from '../domain/operation.ts'
-import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
+import type { OperationOutcome } from '../domain/operation.ts'
+import type { RecordWrite, Rejection, StorageLimits } from '../domain/record-storage.ts'
 
 /** The changes to one collection: one upload, or one deletion. */
 interface Plan {

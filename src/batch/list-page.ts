@@ -1,6 +1,6 @@
-import { cutPage, isListed, orders, readSkip, toListDocument, type BufferedPage } from '../domain/list.ts'
+import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/list.ts'
 import type { FailedOutcome, OutcomeOf } from '../domain/operation.ts'
-import type { ListOptions, PagePosition } from '../domain/record-storage.ts'
+import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
 import type { SyncRecord, Timestamp } from '../domain/record.ts'
 
 /** Records in the storage's order, to merge with those that the transaction wrote; `next` if there are more. */
@@ -35,7 +35,7 @@ export function composePage(
   base: Omit<BaseRecords, 'outcome'>,
   overlay: Overlay,
   timestamp: Timestamp,
-): BufferedPage {
+): RecordPage {
   const ids = options.ids && new Set(options.ids)
   const untouched = base.records.filter((record) => !overlay.has(record.id) && isListed(record, options, ids))
   const written = [...overlay.values()].filter(

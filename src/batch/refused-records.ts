@@ -1,6 +1,5 @@
 import { isWriteConflict, ServiceError } from '../domain/errors.ts'
-import type { Rejection } from '../domain/operation.ts'
-import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
+import type { BulkStorage, RecordWrite, Rejection } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
 import type { Budget } from './budget.ts'
 

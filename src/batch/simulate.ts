@@ -9,8 +9,8 @@ import {
   type Timestamp,
 } from '../domain/record.ts'
 import { composePage, type BaseList, type Overlay } from './list-page.ts'
-import type { FailedOutcome, Operation, OperationOutcome, Rejection } from '../domain/operation.ts'
-import type { RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
+import type { FailedOutcome, Operation, OperationOutcome } from '../domain/operation.ts'
+import type { RecordWrite, Rejection, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 
@@ -169,9 +169,9 @@ export class Simulation {
     const { payload = before?.payload ?? '', sortindex = (before ?? base)?.sortindex } = input
     // Sets a ttl on new records, because an expired row under the same id would keep its expiry.
     const { ttlSeconds = before === null ? fieldLimits.ttlSeconds : change?.ttlSeconds } = input
-    const fields = { id, payload, ...(sortindex !== undefined && { sortindex }) }
+    const fields = { id, payload, sortindex }
     const stored = { ...fields, lastModified: pending }
-    state.change = { ...fields, ...(ttlSeconds !== undefined && { ttlSeconds }) }
+    state.change = { ...fields, ttlSeconds }
     state.record = ttlSeconds !== undefined && ttlSeconds <= 0 ? null : stored
     this.#effectiveFrom = Math.min(this.#effectiveFrom, index)
     return (times) => ({ outcome: 'stored', record: shown(stored, times) })

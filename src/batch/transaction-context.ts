@@ -3,24 +3,23 @@ import type { Locks } from '../domain/bounded.ts'
 import type { Budget } from './budget.ts'
 import type { OtherWriters } from './other-writers.ts'
 
-/** What a transaction reports to logs and metrics: no contents and no owners; ids only of rows that remain. */
-export type TransactionEvent =
-  /** Nothing was written. */
-  | { kind: 'read-only' }
-  /** Everything is written and visible. */
-  | { kind: 'committed'; collections: number; records: number }
-  /** Another writer was first; the collection is read and decided again. */
-  | { kind: 'moved-round'; collection: string }
-  /** The response to a write was lost; a snapshot shows whether it was applied. */
-  | { kind: 'probed'; collection: string }
-  /** A visible part was undone. */
-  | { kind: 'undone'; collections: string[] }
-  /** A part is visible and could not be undone. */
-  | { kind: 'partial'; collections: string[] }
-  /** Unknown whether the writes to these collections were applied. */
-  | { kind: 'unknown'; collections: string[] }
-  /** The rows of these deleted records remain: writes of other clients to them stay invisible. */
-  | { kind: 'unremoved'; collections: string[]; ids: string[] }
+/** What a transaction reports to logs and metrics: no contents and no owners. */
+export interface TransactionEvent {
+  /**
+   * - `read-only`: nothing was written
+   * - `committed`: everything is written and visible
+   * - `moved-round`: another writer was first; the collection is read and decided again
+   * - `probed`: the response to a write was lost; a snapshot shows whether it was applied
+   * - `undone`: a visible part was undone
+   * - `partial`: a part is visible and could not be undone
+   * - `unknown`: it is unknown whether the writes were applied
+   * - `unremoved`: the rows of deleted records remain: writes of other clients to them stay invisible
+   */
+  kind: 'read-only' | 'committed' | 'moved-round' | 'probed' | 'undone' | 'partial' | 'unknown' | 'unremoved'
+  collections: string[]
+  /** The records whose rows remain. */
+  ids?: string[]
+}
 
 /** Shared by the collections of a transaction. */
 export interface TransactionContext {
@@ -59,12 +58,6 @@ export async function backOff(
   if (isRetryable && !mayBeVisible && failures <= maxRetries && budget.hasTime)
     return await budget.backOff(failures)
   if (!isConflict || failure.status !== 409 || mayBeVisible) throw failure
-  const { retryAfterSeconds } = failure
-  const extras = retryAfterSeconds === null ? {} : { retryAfterSeconds }
-  throw new ServiceError(
-    409,
-    errno.conflict,
-    'Write conflict: other clients keep changing this collection',
-    extras,
-  )
+  const message = 'Write conflict: other clients keep changing this collection'
+  throw new ServiceError(409, errno.conflict, message, { retryAfterSeconds: failure.retryAfterSeconds })
 }

@@ -103,10 +103,8 @@ class Transaction implements TransactionContext {
       await this.#stage(changed)
       await this.#commit(changed)
     }
-    const commits = changed.flatMap(({ state }) => state.commit ?? [])
-    const records = commits.reduce((total, { writes }) => total + writes.length, 0)
-    if (commits.length === 0) this.observe({ kind: 'read-only' })
-    else this.observe({ kind: 'committed', collections: commits.length, records })
+    const collections = changed.flatMap(({ state, collection }) => (state.commit ? [collection] : []))
+    this.observe({ kind: collections.length === 0 ? 'read-only' : 'committed', collections })
     return this.#steps.map((_, index) => this.#withinBudget(index, this.#outcome(index)))
   }
 
@@ -150,8 +148,8 @@ class Transaction implements TransactionContext {
       user.limits ??= user.storage.limits()
       part.state.update({ limits: await user.limits })
     }
-    await runBounded([() => part.read(), ...(this.#needsLimits ? [readLimits] : [])])
-    await part.createRow()
+    await runBounded([() => part.reader.read(), ...(this.#needsLimits ? [readLimits] : [])])
+    await part.reader.createRow()
     user.written.set(part.collection, part)
   }
 

@@ -103,12 +103,7 @@ export class Undo {
     const pending = this.#pending
     const writes = Array.from(pending, ([id, { before }]): RecordWrite => {
       const { payload, sortindex } = before!
-      return {
-        id,
-        payload,
-        ...(sortindex !== undefined && { sortindex }),
-        ttlSeconds: fieldLimits.ttlSeconds,
-      }
+      return { id, payload, sortindex, ttlSeconds: fieldLimits.ttlSeconds }
     })
     let timestamp = since
     for (const portion of splitIntoUploads(writes, state.known.limits)) {

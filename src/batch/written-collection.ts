@@ -7,8 +7,13 @@ import { findRefused, toRejection } from './refused-records.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
 import { backOff, type TransactionContext } from './transaction-context.ts'
 import { Undo } from './undo.ts'
-import type { Rejection } from '../domain/operation.ts'
-import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
+import type {
+  BulkStorage,
+  CommitOutcome,
+  RecordWrite,
+  Rejection,
+  Snapshot,
+} from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
 
 /** Maximum attempts to prevent a lost write from being applied late. */
@@ -21,16 +26,16 @@ export interface UndoResult {
 }
 
 /**
- * One collection that a transaction writes to. Order of calls: `read`, `createRow`, `stage` if needed, `commit`, then `removeDeleted`;
- * `undo` reverts a visible commit.
+ * One collection that a transaction writes to. Order of calls: `reader.read`, `reader.createRow`, `stage` if needed, `commit`, then
+ * `removeDeleted`; `undo` reverts a visible commit.
  *
- * Methods reject with `UpstreamError` if the transaction can't continue; `read` and `createRow` also with `ServiceError`.
- * Refusals of a write become the outcomes of its operations.
+ * Methods reject with `UpstreamError` if the transaction can't continue; those of `reader` also with `ServiceError`. Refusals of a write
+ * become the outcomes of its operations.
  */
 export class WrittenCollection {
   readonly state: CollectionState
   readonly collection: string
-  readonly #reader: CollectionReader
+  readonly reader: CollectionReader
   #stagedBatch: string | null = null
   /** Whether the plan may have been applied, or may still be. */
   #isInDoubt = false
@@ -44,7 +49,7 @@ export class WrittenCollection {
   ) {
     this.collection = operations[0]!.operation.collection
     this.state = new CollectionState(operations)
-    this.#reader = new CollectionReader(storage, operations, this.state, context)
+    this.reader = new CollectionReader(storage, operations, this.state, context)
   }
 
   /** Whether the storage can stage, as far as known. */
@@ -55,16 +60,6 @@ export class WrittenCollection {
   /** Whether the undo has begun; from then on, the collection is not committed. */
   get isUndoing(): boolean {
     return this.#undo?.hasBegun === true
-  }
-
-  /** Reads what the operations are decided against. */
-  async read(): Promise<void> {
-    await this.#reader.read()
-  }
-
-  /** Creates a collection that was never written to; see `CollectionReader`. */
-  async createRow(): Promise<void> {
-    await this.#reader.createRow()
   }
 
   /** Stages all writes. */
@@ -132,7 +127,7 @@ export class WrittenCollection {
       if (at !== null) commit.changedAt = at
       if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
     }
-    this.#reader.recordOwnChange(commit.changedAt)
+    this.reader.recordOwnChange(commit.changedAt)
   }
 
   /** Makes one attempt to undo what is visible, except where another writer has written since. Never rejects. */
@@ -251,7 +246,7 @@ export class WrittenCollection {
   /** Probes whether the plan was applied. Throws if that can't be determined. */
   async #probeUntilKnown(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
     const { collection, context } = this
-    context.observe({ kind: 'probed', collection })
+    context.observe({ kind: 'probed', collections: [collection] })
     let verdict = await this.#probe()
     // With several collections, `commitOrUndo` decides what is tried next.
     for (let failures = 1; verdict === 'unknown' && !context.isMultiCollection; failures += 1) {
@@ -288,7 +283,7 @@ export class WrittenCollection {
   async #probe(): Promise<'applied' | 'moved' | 'unapplied' | 'unclear' | 'unknown'> {
     let snapshot: Snapshot
     try {
-      snapshot = await this.#reader.snapshot()
+      snapshot = await this.reader.snapshot()
     } catch (error) {
       return isRefusal(error) ? 'unclear' : 'unknown'
     }
@@ -304,7 +299,7 @@ export class WrittenCollection {
   async #nextRound(): Promise<void> {
     this.#stagedBatch = null
     this.#isInDoubt = false
-    await this.#reader.readAgain()
+    await this.reader.readAgain()
   }
 }
 

@@ -1,7 +1,7 @@
 import { ClientError } from '../client/errors.ts'
 import { startBridge, type Bridge } from '../service/bridge.ts'
 import { firefoxCollections } from '../settings/schema.ts'
-import { readSettings, renderProblem, type Settings } from '../settings/settings.ts'
+import { readSettings, renderProblem } from '../settings/settings.ts'
 import { createOutputLog } from './output.ts'
 import type { Host } from './host.ts'
 
@@ -23,15 +23,10 @@ export const ownCollections: Set<string> = new Set(firefoxCollections).differenc
  * Starts a bridge on loopback that needs nothing else on this machine. Throws if the port is in use, and `ClientError` for an invalid
  * setting.
  */
-export function startLoopbackBridge(options: LoopbackOptions, host: Host): Bridge {
-  const settings = loopbackSettings(options, host)
-  return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)
-}
-
-function loopbackSettings(
+export function startLoopbackBridge(
   { tokenServerUrl, port, writable, environment }: LoopbackOptions,
   host: Host,
-): Settings {
+): Bridge {
   const all = {
     SERVICE_PORT: String(port),
     SERVICE_TOKEN_SERVER_URL: tokenServerUrl,
@@ -44,5 +39,6 @@ function loopbackSettings(
   const outcome = readSettings({ file: null, environment: all, readFile: host.readFile })
   if ('problems' in outcome)
     throw new ClientError(`Cannot start a bridge: ${renderProblem(outcome.problems[0]!)}`)
-  return { ...outcome.settings, writable: { put: writable, delete: writable } }
+  const settings = { ...outcome.settings, writable: { put: writable, delete: writable } }
+  return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)
 }

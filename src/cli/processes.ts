@@ -104,9 +104,9 @@ function startSuccessor(environment: Environment): Successor {
 
 type Environment = Record<string, string | undefined>
 
-/** The command to start the current executable file with the same arguments. */
+/** The command to start the current executable file with the same arguments; when run from source, the first one is the program. */
 function ownCommand(): string[] {
-  return [process.execPath, ...ownArguments()]
+  return [process.execPath, ...process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)]
 }
 
 /** Sends a signal; no effect if the process has ended. A negative id is a process group. */
@@ -116,11 +116,6 @@ export function signal(pid: number, name: NodeJS.Signals): void {
   } catch {
     // The process has just ended.
   }
-}
-
-/** The arguments of this program; when run from source, the first one is the program. */
-function ownArguments(): string[] {
-  return process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)
 }
 
 /** Sends a message to a child; no effect if it has ended. */
@@ -149,16 +144,12 @@ function hasNewExecutable(): boolean {
   }
 }
 
-/** Maximum open files and sockets of this process; null if unknown. */
+/** Maximum open files and sockets of this process; null if unknown, as on systems other than Linux. */
 function maxFileDescriptors(): number | null {
-  return Number(/^Max open files +(\d+)/m.exec(kernelText('/proc/self/limits'))?.[1]) || null
-}
-
-/** Reads a file of the kernel; empty on systems other than Linux. */
-function kernelText(path: string): string {
   try {
-    return readFileSync(path, 'latin1')
+    const limits = readFileSync('/proc/self/limits', 'latin1')
+    return Number(/^Max open files +(\d+)/m.exec(limits)?.[1]) || null
   } catch {
-    return ''
+    return null
   }
 }

@@ -7,7 +7,7 @@ import { fillSampleData, seedSampleData } from '../sandbox/sample-data.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
 import { listenAt } from './listening.ts'
 import { ownCollections, startLoopbackBridge } from './loopback-bridge.ts'
-import { stopSignals } from './signals.ts'
+import { interruption } from './signals.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { GivenOptions } from './command-line.ts'
 import type { Host } from './host.ts'
@@ -80,13 +80,12 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
 
   const info = describeSandbox(upstream, user, bridge?.url ?? null)
   // Exported, so that child processes of the shell see the variables too.
+  const stopped = interruption(host)
   const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
   const secret = Buffer.from(host.randomBytes(9)).toString('base64url')
   const links = info.bridge ? startShortLinks(info, info.bridge, secret) : null
   host.stdout.write(announce(info, file?.path ?? null, links))
-  const { stop } = stopSignals(host, 0)
-  // Closing the terminal ends the sandbox too.
-  await Promise.race([stop, new Promise<void>((resolve) => host.onSignal('SIGHUP', resolve))])
+  await stopped
   file?.remove()
   await Promise.all([links?.stop(), bridge?.stop(1000)])
   await upstream.stop()

@@ -8,6 +8,13 @@ export interface StopOrders {
   abort: Promise<number>
 }
 
+/** Resolves at the first signal that stops a command of a user; closing the terminal sends SIGHUP. */
+export function interruption(host: Host): Promise<void> {
+  return new Promise((resolve) => {
+    for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(name, resolve)
+  })
+}
+
 /** The exit codes for these signals. */
 const exitCodes = { SIGTERM: 128 + 15, SIGINT: 128 + 2 }
 

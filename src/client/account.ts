@@ -34,10 +34,12 @@ const names: Record<string, keyof Account> = {
   TOKEN_SERVER_URL: 'tokenServerUrl',
 }
 
-/** Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export` and quotes are allowed. */
+/** Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export`, quotes and comments are allowed. */
 export function parseAccount(text: string): Partial<Account> {
   const found: Partial<Account> = {}
-  for (const [, name, value] of text.matchAll(/\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)/g)) {
+  for (const [, name, value] of text
+    .replaceAll(/^[ \t]*#.*$/gm, '')
+    .matchAll(/\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)/g)) {
     const field = names[name!]
     if (field) found[field] = withoutQuotes(value!)
   }
@@ -78,7 +80,7 @@ export function checkAccount(given: Partial<Account>): Account {
     token,
     keyId,
     bucket,
-    syncKey: value('syncKey') === '' ? '' : readKey(value('syncKey')),
+    syncKey: value('syncKey') === '' ? '' : readSyncKey(value('syncKey')),
     refreshToken: value('refreshToken'),
     tokenEndpoint: value('tokenEndpoint'),
     clientId: value('clientId'),
@@ -109,7 +111,9 @@ function readToken(text: string): string {
   throw wrong('token', `This access token contains ${what}, which is invalid: copy it again.`)
 }
 
-function readKey(text: string): string {
+/** Reads a sync key as hexadecimal digits. Throws `ClientError`. */
+export function readSyncKey(given: string): string {
+  const text = withoutQuotes(given)
   if (/^[0-9a-f]{128}$/i.test(text)) return text
   if (/^[\w+/-]{86}={0,2}$/.test(text)) return hexOfBase64(text.replaceAll('=', ''))
   const forms = '128 hexadecimal digits, or 86 characters of base64url'

@@ -1,5 +1,5 @@
 /** Bookmarks as JSON, CSV, URLs and Markdown. */
-import { walk, type BookmarkNode } from './bookmarks.ts'
+import { walk, withDepths, type BookmarkNode } from './bookmarks.ts'
 import { addedMsOf, tagsOf, textOf } from './fields.ts'
 import { csv, isoOf, noFormula } from './files.ts'
 
@@ -64,23 +64,21 @@ export function bookmarkUrls<More>(tops: BookmarkNode<More>[]): string {
   return [...urls].map((url) => `${url}\n`).join('')
 }
 
-/** Encodes white space, so that a URL is one line. */
+/** Encodes white space and control characters, so that a URL is one line and safe for a terminal. */
 export function inOneLine(url: string): string {
-  return url.replaceAll(/\s/g, '%20')
+  return url.replaceAll(/[\s\p{Cc}]/gu, '%20')
 }
 
 /** Formats bookmarks as nested Markdown lists, with a heading for each top-level folder. */
 export function bookmarksMarkdown<More>(tops: BookmarkNode<More>[]): string {
-  const outer = (tops[0]?.level ?? 1) - 1
   const lines: string[] = []
-  for (const { record, kind, title, level } of walk(tops)) {
-    const depth = level - outer
+  for (const { record, kind, title, depth } of withDepths(tops)) {
     const indent = '  '.repeat(Math.max(0, depth - 2))
     const url = textOf(record.clear.bmkUri)
     if (kind === 'folder' && depth === 1)
       lines.push(`${lines.length > 0 ? '\n' : ''}# ${inMarkdown(title)}\n`)
     else if (kind === 'folder') lines.push(`${indent}- **${inMarkdown(title)}**`)
-    else if (kind === 'bookmark') lines.push(`${indent}- ${markdownLink(title, url)}`)
+    else if (kind === 'bookmark' && url !== '') lines.push(`${indent}- ${markdownLink(title, url)}`)
   }
   return lines.map((line) => `${line}\n`).join('')
 }
@@ -91,10 +89,10 @@ function linksOf<More>(tops: BookmarkNode<More>[]): BookmarkNode<More>[] {
 
 /** Formats a Markdown link; escapes its title and URL. */
 export function markdownLink(title: string, url: string): string {
-  return `[${inMarkdown(title || url)}](<${url.replaceAll(/[<>\s]/g, encodeURIComponent)}>)`
+  return `[${inMarkdown(title || url)}](<${url.replaceAll(/[<>\s\p{Cc}]/gu, encodeURIComponent)}>)`
 }
 
-/** Escapes a title for Markdown, on one line. */
+/** Escapes a title for Markdown, on one line, without control characters. */
 export function inMarkdown(text: string): string {
-  return text.replaceAll(/\s+/g, ' ').replaceAll(/[\\`*_[\]<>#]/g, '\\$&')
+  return text.replaceAll(/[\s\p{Cc}]+/gu, ' ').replaceAll(/[\\`*_[\]<>#]/g, '\\$&')
 }

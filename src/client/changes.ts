@@ -56,7 +56,10 @@ export async function* changes(client: SyncClient, options: WatchOptions = {}): 
           known.set(name, since)
           throw error
         }
-        yield* found.toSorted((left, right) => left.stored.last_modified - right.stored.last_modified)
+        for (const record of found.toSorted(byTime)) {
+          if (signal?.aborted) return
+          yield record
+        }
       }
     } catch (error) {
       if (signal?.aborted) return
@@ -70,6 +73,10 @@ export async function* changes(client: SyncClient, options: WatchOptions = {}): 
       return
     }
   }
+}
+
+function byTime({ stored: left }: SyncRecord, { stored: right }: SyncRecord): number {
+  return left.last_modified - right.last_modified
 }
 
 function isWatched(name: string, { collections, except = [] }: WatchOptions): boolean {

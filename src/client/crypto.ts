@@ -77,8 +77,10 @@ export async function collectionKeys(
   }
 }
 
+/** Whether a value is a pair of keys of 32 bytes, in base64. */
 function isKeyTexts(value: unknown): value is [string, string] {
-  return Array.isArray(value) && typeof value[0] === 'string' && typeof value[1] === 'string'
+  const isKey = (text: unknown) => typeof text === 'string' && /^[A-Za-z\d+/]{43}=?$/.test(text)
+  return Array.isArray(value) && isKey(value[0]) && isKey(value[1])
 }
 
 /** Decrypts a record. Rejects with `UnreadableRecord` if it was encrypted with another key, tampered with, or belongs to another id. */

@@ -1,5 +1,5 @@
 /** Formats records as files for other programs. */
-import { walk, type BookmarkNode } from './bookmarks.ts'
+import { withDepths, type BookmarkNode } from './bookmarks.ts'
 import { addedMsOf, tagsOf, textOf, visitTimes, type Fields } from './fields.ts'
 import type { ReadableRecord, SyncRecord } from './collection.ts'
 
@@ -35,10 +35,7 @@ function linesOf<More>(tops: BookmarkNode<More>[]): string[] {
   const closeTo = (level: number) => {
     for (; open > level; open -= 1) write(open, '</DL><p>')
   }
-  // The exported folder may be at any level.
-  const outer = (tops[0]?.level ?? 1) - 1
-  for (const { record, kind, title, level: own } of walk(tops)) {
-    const level = own - outer
+  for (const { record, kind, title, depth: level } of withDepths(tops)) {
     closeTo(level - 1)
     const { bmkUri, keyword } = record.clear
     const addedMs = addedMsOf(record.clear)

@@ -1,4 +1,4 @@
-import { bookmarkTree, foldersNamed } from './bookmarks.ts'
+import { bookmarkTree, foldersNamed, type BookmarkNode } from './bookmarks.ts'
 import { isReadable, type ReadableRecord } from './collection.ts'
 import { ClientError } from './errors.ts'
 import { listOf, textOf } from './fields.ts'
@@ -38,7 +38,7 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
   const records: ReadableRecord[] = []
   for await (const record of client.collection('bookmarks').records())
     if (isReadable(record)) records.push(record)
-  const { clear: folder, stored } = findFolder(records, wanted)
+  const { clear: folder, stored } = folderNamed(bookmarkTree(records), wanted).record
   const id = newId()
   // Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
   const dateAdded = Date.now() - 1000
@@ -99,9 +99,10 @@ function requireWritten({ status, body }: { status: number; body: { message?: st
   throw new ClientError(`Cannot write the bookmark: ${status} ${body.message ?? ''}${remedy}`, { status })
 }
 
-function findFolder(records: ReadableRecord[], wanted: string): ReadableRecord {
-  const found = foldersNamed(bookmarkTree(records), wanted)
-  if (found.length === 1) return found[0]!.record
+/** Finds the only folder with this id or title. Throws `ClientError` if there is none, or several. */
+export function folderNamed(tops: BookmarkNode[], wanted: string): BookmarkNode {
+  const found = foldersNamed(tops, wanted)
+  if (found.length === 1) return found[0]!
   if (found.length === 0) throw new ClientError(`There is no folder ${JSON.stringify(wanted)}`)
   const ids = found.map(({ record, path }) => `${record.stored.id} (in ${path})`).join(', ')
   throw new ClientError(

@@ -1,6 +1,7 @@
 import { ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import { maxSealedLength, Seal, type Opened, type SealOptions } from './seal.ts'
+import type { Clock } from '../domain/clock.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 
 /** Stores sealed credentials for a while. It may lose entries at any time, and is not trusted: `seal.ts` verifies every value. */
@@ -28,7 +29,7 @@ export interface CredentialStore {
 export type CredentialsEvent =
   'hit-local' | 'hit-shared' | 'joined' | 'exchange' | 'refused-cached' | 'store-error' | 'rejected-entry'
 
-export interface CredentialsOptions extends SealOptions {
+export interface CredentialsOptions extends SealOptions, Clock {
   /**
    * Calls the token server once, with its own deadline; `requestId` names the request that caused it. Rejects with `ServiceError` 401 if
    * the identity is rejected, with the cause `invalid-timestamp` if only the clock is wrong, and with `UpstreamError` if the token server
@@ -41,10 +42,6 @@ export interface CredentialsOptions extends SealOptions {
   previousSecret?: Uint8Array
   /** How long credentials are used before the token server is called again. */
   ttlSeconds: number
-  /** Ms since 1970. */
-  wallClock(): number
-  /** A monotonic clock in ms. */
-  monotonicClock(): number
   observe(event: CredentialsEvent): void
 }
 
@@ -129,16 +126,16 @@ export class Credentials {
   #known(identity: Identity): SyncCredentials | null {
     const known = this.#remembered.get(identity.key)
     if (!known) return null
-    const { wallClock, monotonicClock } = this.#options
-    if (wallClock() < known.wallEndMs && monotonicClock() < known.monotonicEndMs) return known.credentials
+    const { now, monotonicNow } = this.#options
+    if (now() < known.wallEndMs && monotonicNow() < known.monotonicEndMs) return known.credentials
     this.#remembered.delete(identity.key)
     return null
   }
 
   #remember(identity: Identity, { credentials, expiresAtMs }: Opened): void {
-    const nowMs = this.#options.wallClock()
+    const nowMs = this.#options.now()
     const lifeMs = Math.min(expiresAtMs - nowMs, this.#maxLocalMs)
-    const monotonicEndMs = this.#options.monotonicClock() + lifeMs
+    const monotonicEndMs = this.#options.monotonicNow() + lifeMs
     this.#remembered.set(identity.key, { credentials, wallEndMs: nowMs + lifeMs, monotonicEndMs })
   }
 
@@ -146,7 +143,7 @@ export class Credentials {
   #lookUp(identity: Identity, requestId: string, refused: SyncCredentials | null): Promise<Obtained> {
     const { key } = identity
     const known = this.#refusals.get(key)
-    if (known && this.#options.monotonicClock() < known.monotonicEndMs)
+    if (known && this.#options.monotonicNow() < known.monotonicEndMs)
       return Promise.reject(this.#counted('refused-cached', known.refusal))
     const result = this.#find(identity, requestId, refused)
     this.#lookups.set(key, { isRenewal: refused !== null, result })
@@ -171,7 +168,7 @@ export class Credentials {
     } catch (error) {
       // An identity rejected because of a clock may be accepted in a second.
       if (error instanceof ServiceError && error.status === 401 && error.cause !== 'invalid-timestamp') {
-        const monotonicEndMs = this.#options.monotonicClock() + refusalTtlMs
+        const monotonicEndMs = this.#options.monotonicNow() + refusalTtlMs
         this.#refusals.set(identity.key, { refusal: error, monotonicEndMs })
       }
       throw error
@@ -181,7 +178,7 @@ export class Credentials {
   }
 
   #keep(identity: Identity, credentials: SyncCredentials): void {
-    const nowMs = this.#options.wallClock()
+    const nowMs = this.#options.now()
     const expiresAtMs = Math.min(
       nowMs + this.#options.ttlSeconds * 1000,
       assertionExpiry(identity),
@@ -194,7 +191,7 @@ export class Credentials {
   }
 
   async #findShared(store: CredentialStore, identity: Identity): Promise<Opened | null> {
-    const { wallClock, observe } = this.#options
+    const { now, observe } = this.#options
     for (const seal of this.#seals) {
       const key = seal.index(identity)
       const text = await store.get(key).catch(() => undefined)
@@ -205,7 +202,7 @@ export class Credentials {
       if (!opened) {
         observe('rejected-entry')
         void this.#deleteShared(key)
-      } else if (wallClock() < opened.expiresAtMs) {
+      } else if (now() < opened.expiresAtMs) {
         if (seal !== this.#seal) void this.#share(store, identity, opened)
         return opened
       }
@@ -215,10 +212,10 @@ export class Credentials {
   }
 
   async #share(store: CredentialStore, identity: Identity, opened: Opened): Promise<void> {
-    const { wallClock, observe } = this.#options
+    const { now, observe } = this.#options
     try {
       const text = this.#seal.seal(identity, opened)
-      const lifeMs = opened.expiresAtMs - wallClock()
+      const lifeMs = opened.expiresAtMs - now()
       // Longer texts would be rejected at every lookup.
       if (text.length <= maxSealedLength && lifeMs >= 1)
         await store.set(this.#seal.index(identity), text, lifeMs)

@@ -33,7 +33,7 @@ interface ServiceErrorExtras {
   problems?: Problem[]
   details?: Record<string, unknown>
   headers?: Record<string, string>
-  retryAfterSeconds?: number
+  retryAfterSeconds?: number | null
   cause?: unknown
 }
 

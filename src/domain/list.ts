@@ -32,16 +32,11 @@ export function readSkip(position: PagePosition | undefined): number | null {
   return match ? Number(match[1]) : null
 }
 
-/** A page in memory. */
-export interface BufferedPage extends RecordPage {
-  document: Uint8Array
-}
-
 /** Cuts a page out of a list in memory; `hasMore`: the storage has records after these. */
 export function cutPage(
   records: SyncRecord[],
   cut: { skip: number; limit: number | undefined; timestamp: Timestamp; hasMore: boolean },
-): BufferedPage {
+): RecordPage {
   const { skip, limit, timestamp, hasMore } = cut
   const shown = records.slice(skip, limit === undefined ? undefined : skip + limit)
   const end = skip + shown.length

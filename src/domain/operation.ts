@@ -14,6 +14,7 @@ import type {
   ListOptions,
   ListOutcome,
   RecordCount,
+  Rejection,
 } from './record-storage.ts'
 
 /** One read or write of a client, alone or as part of a transaction. */
@@ -32,9 +33,6 @@ export interface Step {
   storage: BulkStorage
   operation: Operation
 }
-
-/** Why the storage rejected a record. */
-export type Rejection = 'invalid' | 'too-large'
 
 /** This operation failed on its own; the others of its transaction stand. */
 export interface FailedOutcome {

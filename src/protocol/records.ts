@@ -1,6 +1,6 @@
 /** A single record: get, put and delete. */
 import { errno, invalid, ServiceError, type Problem } from '../domain/errors.ts'
-import type { OutcomeOf, Rejection } from '../domain/operation.ts'
+import type { OutcomeOf } from '../domain/operation.ts'
 import {
   canonicalCollection,
   isRecordId,
@@ -9,6 +9,7 @@ import {
   type SyncRecord,
   type Timestamp,
 } from '../domain/record.ts'
+import type { Rejection } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
 import { describeResponse, noticeHeaders, RecordResponse, TombstoneResponse, versioned } from './responses.ts'
 import { compileBodyCheck } from './check.ts'

@@ -1,5 +1,6 @@
 /** The request of a route as a validated call, and the services that routes use. */
 import type { Elysia } from 'elysia'
+import type { Clock } from '../domain/clock.ts'
 import type { Identity } from '../domain/credentials.ts'
 import { errno, invalid, invalidRequest, ServiceError, type Problem } from '../domain/errors.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
@@ -95,7 +96,7 @@ function splitUrl(url: string): { path: string; query: string } {
 }
 
 /** The services that routes use. */
-export interface Services {
+export interface Services extends Clock {
   settings: Settings
   /**
    * Opens the storage of a user and adds its notices to the call. Rejects with `ServiceError` 401 if the token server rejects the identity,
@@ -109,10 +110,6 @@ export interface Services {
   /** The health of upstream services. */
   heartbeat(): Promise<{ storage: boolean; cache: boolean; permission: boolean }>
   version: { name: string; version: string; commit: string; source: string }
-  /** Wall clock, ms since 1970. */
-  now(): number
-  /** A monotonic clock in ms. */
-  monotonicNow(): number
   /** Creates an id for a request without one: 16 hexadecimal digits. */
   createRequestId(): string
   /** Whether this process is stopping, so that clients should close their connections. */

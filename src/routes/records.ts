@@ -17,21 +17,11 @@ import { receiveBody, type App, type Call } from './call.ts'
 import { refusedMethod, unknownPath } from './unrouted.ts'
 
 export function addBucketRoutes(app: App, prefix: string): void {
-  app.get(prefix + getBucket.path, handle(getBucket), getBucket.schemas)
-  app.get(prefix + listCollections.path, handle(listCollections), listCollections.schemas)
-  app.get(prefix + getCollection.path, handle(getCollection), {
-    ...getCollection.schemas,
-    transform: requireReadable,
-  })
-  app.get(prefix + listRecords.path, handle(listRecords), {
-    ...listRecords.schemas,
-    transform: requireReadable,
-  })
-  app.head(prefix + countRecords.path, handle(countRecords), {
-    ...countRecords.schemas,
-    transform: requireReadable,
-  })
-  app.get(prefix + getRecord.path, handle(getRecord), { ...getRecord.schemas, transform: requireReadable })
+  for (const resource of [getBucket, listCollections, getCollection, listRecords, countRecords, getRecord])
+    app.route(resource.method, prefix + resource.path, handle(resource), {
+      ...resource.schemas,
+      transform: requireReadable,
+    })
   app.put(prefix + putRecord.path, handle(putRecord), {
     ...putRecord.schemas,
     transform({ params, call }) {
@@ -50,7 +40,7 @@ export function addBucketRoutes(app: App, prefix: string): void {
 }
 
 /** Returns 404 for a collection that the operator does not expose, before any other check. */
-function requireReadable({ params, call }: { params: { collection_id: string }; call: Call }): void {
+function requireReadable({ params, call }: { params: { collection_id?: string }; call: Call }): void {
   if (!isReadable(params, call.services.settings)) throw unknownPath()
 }
 

@@ -153,7 +153,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     reload(changed: Settings): void {
       takeOver(exposed, changed)
       log.level = changed.loggingLevel
-      connections.upstream.setCertificateAuthorities(changed.certificateCaBundle ?? undefined)
+      connections.transport.trust(changed.certificateCaBundle)
     },
     /** The metrics of this process. */
     families,

@@ -102,15 +102,14 @@ export function createObservers(
       const remedy = trouble === 'unreachable' ? withoutRedis : undefined
       warnOncePerMinute('redis error', { reason: trouble, code, remedy })
     },
-    transaction(event: TransactionEvent) {
-      transactions(event.kind)
-      statsd?.count(`batch.${event.kind}`)
-      const level = errorOutcomes.includes(event.kind) ? 'error' : 'debug'
+    transaction({ kind, collections, ids }: TransactionEvent) {
+      transactions(kind)
+      statsd?.count(`batch.${kind}`)
+      const level = errorOutcomes.includes(kind) ? 'error' : 'debug'
       if (!isLogged(log, level)) return
-      const collections = 'collections' in event && Array.isArray(event.collections) ? event.collections : []
       const names = collections.join(',') || null
-      for (const ids of 'ids' in event ? inLines(event.ids) : [undefined])
-        log[level](`batch.${event.kind}`, { collections: names, ids })
+      for (const line of ids ? inLines(ids) : [undefined])
+        log[level](`batch.${kind}`, { collections: names, ids: line })
     },
     shed(reason: RejectionReason) {
       shed(reason)

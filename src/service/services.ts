@@ -13,6 +13,7 @@ import { SyncStorage } from '../upstream/sync-storage.ts'
 import { TokenServer } from '../upstream/token-server.ts'
 import { commit, name, source, version } from '../version.ts'
 import { limits } from '../load/limits.ts'
+import type { Clock } from '../domain/clock.ts'
 import type { Identity } from '../domain/credentials.ts'
 import type { Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
@@ -22,11 +23,7 @@ import type { StorageClient } from '../upstream/call.ts'
 import type { Observers } from './observers.ts'
 
 /** The operating system, as a bridge uses it. */
-export interface BridgeHost {
-  /** Wall clock, ms since 1970. */
-  now(): number
-  /** A monotonic clock in ms. */
-  monotonicNow(): number
+export interface BridgeHost extends Clock {
   randomBytes(length: number): Uint8Array
   /** Maximum concurrent `fetch` requests of this process, for all hosts. */
   fetchSlots: number
@@ -65,8 +62,8 @@ export function createServices(
     ...(settings.cacheHmacSecretPrevious && { previousSecret: settings.cacheHmacSecretPrevious }),
     tokenServerUrl: settings.tokenServerUrl,
     ttlSeconds: settings.cacheCredentialsTtlSeconds,
-    wallClock: now,
-    monotonicClock: host.monotonicNow,
+    now,
+    monotonicNow: host.monotonicNow,
     randomBytes: host.randomBytes,
     observe: observers.credentials,
   })
@@ -163,12 +160,12 @@ export function connect(
   const clock = { now: host.monotonicNow, random: Math.random }
   const breakers = new Breakers({ ...clock, observe: observers.breaker })
   const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
+  transport.trust(settings.certificateCaBundle)
   const permits = createPermits(host.fetchSlots, transport.sharesConnection)
   const upstream = createUpstream({
     permits,
     transport,
     breakers,
-    ca: settings.certificateCaBundle ?? undefined,
     ...clock,
     observe: observers.upstreamCall,
     delay: Bun.sleep,
@@ -192,6 +189,7 @@ export function connect(
         })
   return {
     breakers,
+    transport,
     upstream,
     tokenServer,
     store,

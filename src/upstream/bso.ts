@@ -1,6 +1,6 @@
 import { timestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { parseJson, textOf, unusable, type UpstreamResponse } from './response.ts'
-import type { RecordWrite } from '../domain/record-storage.ts'
+import type { RecordWrite, Rejection } from '../domain/record-storage.ts'
 import type { StorageRead } from './call.ts'
 
 const maxRecordBytes = 16 * 1024 * 1024
@@ -91,22 +91,22 @@ export function writeBsos(records: RecordWrite[]): string {
 export interface UploadResult {
   timestamp: Timestamp | null
   batch: string | null
-  rejected: Map<string, 'invalid' | 'too-large'>
+  rejected: Map<string, Rejection>
   /** Whether the storage's database failed, which it reports for every record. */
   isBroken: boolean
 }
 
 /**
- * Reads the response to an upload of `ids`; null if malformed. An id listed neither as success nor as failure counts as failed; see Sync
- * 1.5 API, `POST storage/<collection>`.
+ * Reads the response to an upload. An id listed neither as success nor as failure counts as failed; see Sync 1.5 API,
+ * `POST storage/<collection>`.
  */
-export function readUploadResult(value: unknown, ids: string[]): UploadResult | null {
-  if (typeof value !== 'object' || value === null) return null
-  const { modified, batch, success, failed = {} } = value as Record<string, unknown>
-  if (!Array.isArray(success) || typeof failed !== 'object' || failed === null) return null
+export function readUploadResult(value: unknown, records: { id: string }[]): UploadResult {
+  const { modified, batch, success, failed = {} } = (value ?? {}) as Record<string, unknown>
+  if (!Array.isArray(success) || typeof failed !== 'object' || failed === null)
+    throw unusable('the result of the upload is missing or invalid')
   const stored = new Set<unknown>(success)
   const rejected: UploadResult['rejected'] = new Map()
-  for (const id of ids) if (!stored.has(id)) rejected.set(id, 'invalid')
+  for (const { id } of records) if (!stored.has(id)) rejected.set(id, 'invalid')
   let isBroken = false
   for (const [id, reason] of Object.entries(failed)) {
     isBroken ||= reason === 'db error'

@@ -3,21 +3,18 @@ import { collectNotices, type UpstreamResponse } from './response.ts'
 import { hawkHeader, originOf, storageAddress, toUserAgent, type Query } from './request.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
+import type { Clock } from '../domain/clock.ts'
 import type { SyncCredentials } from '../domain/credentials.ts'
 import type { Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 /** Shared by the calls of all users. */
-export interface StorageClient {
-  upstream: Pick<Upstream, 'send' | 'lists'>
+export interface StorageClient extends Clock {
+  upstream: Upstream
   /** Timeout until the response headers. */
   timeoutMs: number
   /** The cached limits of storage nodes. */
   limitsByNode: RecentMap<string, { limits: StorageLimits; untilMs: number }>
-  /** Wall clock, ms since 1970. */
-  now(): number
-  /** A monotonic clock in ms. */
-  monotonicNow(): number
   nonce(): string
   delay(ms: number): Promise<void>
 }
@@ -34,7 +31,7 @@ export interface StorageCaller extends Pick<UpstreamRequest, 'client' | 'tally' 
   requestId?: string
 }
 
-export interface StorageRead extends Pick<UpstreamRequest, 'maxBytes' | 'mayBeTooLong' | 'isStreamed'> {
+export interface StorageRead extends Pick<UpstreamRequest, 'maxBytes' | 'isStreamed'> {
   path: readonly string[]
   query?: Query
   headers?: Record<string, string>
@@ -173,7 +170,7 @@ export class StorageCalls {
   ): UpstreamRequest {
     const { now, nonce } = this.client
     const { userAgent, requestId, client, tally, holder } = this.#caller
-    const { body, maxBytes, mayBeTooLong, isStreamed } = request
+    const { body, maxBytes, isStreamed } = request
     const url = storageAddress(credentials.endpoint, request.path, request.query)
     const headers: Record<string, string> = {
       Accept: 'application/json',
@@ -191,7 +188,6 @@ export class StorageCalls {
       body,
       timeoutMs: this.#timeoutMs(request.hasBegun === true),
       maxBytes,
-      mayBeTooLong,
       isStreamed,
       // A commit must not fail for lack of memory.
       holder: this.#mustComplete ? undefined : holder,

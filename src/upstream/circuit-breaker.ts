@@ -60,7 +60,10 @@ const maxUsers = 1000
  * it, because stopping them would leave a partial write.
  */
 export class Breakers {
-  #circuits = noCircuits()
+  readonly #circuits = {
+    token: new RecentMap<string, Circuit>(maxHosts),
+    storage: new RecentMap<string, Circuit>(maxHosts),
+  }
 
   constructor(private readonly options: BreakersOptions) {}
 
@@ -102,10 +105,6 @@ export class Breakers {
     })
   }
 
-  reset(): void {
-    this.#circuits = noCircuits()
-  }
-
   #circuitOf({ target, url: { origin, host } }: GuardedRequest): Circuit {
     const known = this.#circuits[target].get(origin)
     if (known) return known
@@ -113,10 +112,6 @@ export class Breakers {
     this.#circuits[target].set(origin, made)
     return made
   }
-}
-
-function noCircuits(): Record<UpstreamTarget, RecentMap<string, Circuit>> {
-  return { token: new RecentMap(maxHosts), storage: new RecentMap(maxHosts) }
 }
 
 /** The circuit of one host: closed, open, or half-open, where one trial call decides. */

@@ -1,23 +1,18 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record.ts'
-import {
-  jsonOf,
-  lastModifiedOf,
-  OffsetTrail,
-  parseJson,
-  unusable,
-  type UpstreamResponse,
-} from './response.ts'
+import { jsonOf, lastModifiedOf, OffsetTrail, TooLong, unusable, type UpstreamResponse } from './response.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
 import { readRecordResponse, readBso, recordRequest } from './bso.ts'
-import { checkCount, linesRequest, openLines, readLines } from './list.ts'
-import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
+import { checkCount } from './list.ts'
+import type { ListFilter, ListOptions, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
-/** Maximum bytes of records in one snapshot. */
-const maxSnapshotBytes = 64 * 1024 * 1024
+/** Maximum bytes of records in one snapshot, and of the ids of a list. */
+const maxListBytes = 64 * 1024 * 1024
+/** Ids that are read at once: more would take too much memory, and block for too long. */
+const idsPerPage = 100_000
 const maxRounds = 4
 
 /**
@@ -30,7 +25,7 @@ export async function readConsistently(
   ids: string[],
 ): Promise<Snapshot> {
   return await whileUnchanged(calls, collection, calls.owner, async (reads) => {
-    const snapshot = await reads.records(ids, maxSnapshotBytes)
+    const snapshot = await reads.records(ids, maxListBytes)
     if (snapshot) return snapshot
     const message = 'The requested records are too large together: request fewer at once'
     throw new ServiceError(413, errno.requestTooLarge, message)
@@ -88,8 +83,6 @@ export async function whileUnchanged<Result>(
 
 class CollectionChanged extends Error {}
 
-class TooLarge extends Error {}
-
 /** Reads of one collection. All but the first are conditional on its timestamp, and throw if it has changed. */
 export class ConsistentReads {
   /** Bytes of records that may still be read. */
@@ -113,24 +106,14 @@ export class ConsistentReads {
 
   /** Passes the ids of a list to `take`, in order. */
   async ids(filter: ListFilter, sort: SortOrder, take: (id: string) => void): Promise<void> {
-    const trail = new OffsetTrail()
-    let offset: string | null = null
-    do {
-      const query = listQuery({ ...filter, sort }, offset, false)
-      const response = await this.#read(linesRequest(this.collection, query, {}))
-      let count = 0
-      await eachLine(response, (line) => {
-        const id = parseJson(line)
-        if (typeof id !== 'string' || id.includes('\uFFFD')) throw unusable('an element is not an id')
-        count += 1
-        take(id)
-      })
-      checkCount(response, count)
-      offset = trail.next(response.headers, count)
-    } while (offset !== null)
+    this.#leftBytes = maxListBytes
+    await this.#each({ ...filter, sort, limit: idsPerPage }, false, (id) => {
+      if (typeof id !== 'string') throw unusable('an element is not an id')
+      take(id)
+    })
   }
 
-  /** Reads the records with these ids; null if they exceed `maxBytes`. The timestamp is known in both cases. */
+  /** Reads the records with these ids; null if they exceed `maxBytes`. */
   async records(ids: string[], maxBytes: number): Promise<Snapshot | null> {
     const { chunks, single } = groupIds(ids)
     const [first, ...others] = chunks
@@ -153,38 +136,40 @@ export class ConsistentReads {
       }
       return { timestamp: this.timestamp, unchangedForMs: this.#unchangedForMs, records }
     } catch (error) {
-      if (error instanceof TooLarge) return null
+      if (error instanceof TooLong) return null
       throw error
     }
   }
 
   async #part(ids: string[], records: Snapshot['records']): Promise<void> {
     const requested = new Set(ids)
+    await this.#each({ ids, sort: 'newest' }, true, (value) => {
+      const record = readBso(value)
+      if (!record) throw unusable('an element is not a record')
+      // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
+      if (requested.has(record.id)) records.set(record.id, record)
+    })
+  }
+
+  /** Passes the elements of a list to `take`, in order, whatever pages the storage makes of it. */
+  async #each(options: ListOptions, isFull: boolean, take: (element: unknown) => void): Promise<void> {
     const trail = new OffsetTrail()
     let offset: string | null = null
     do {
-      const query = listQuery({ ids, sort: 'newest' }, offset)
-      const response = await this.#read({
-        ...this.#list(query),
-        maxBytes: this.#leftBytes,
-        mayBeTooLong: true,
-      })
+      const query = listQuery(options, offset, isFull)
+      const response = await this.#read({ ...this.#list(query), maxBytes: this.#leftBytes })
       this.#count(response)
-      const values = jsonOf(response)
-      if (!Array.isArray(values)) throw unusable('the body is not a list')
-      for (const value of values) {
-        const record = readBso(value)
-        if (!record) throw unusable('an element is not a record')
-        // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
-        if (requested.has(record.id)) records.set(record.id, record)
-      }
-      offset = trail.next(response.headers, values.length)
+      const elements = jsonOf(response)
+      if (!Array.isArray(elements)) throw unusable('the body is not a list')
+      elements.forEach(take)
+      checkCount(response, elements.length)
+      offset = trail.next(response.headers, elements.length)
     } while (offset !== null)
   }
 
-  #count({ bytes, isTooLong }: UpstreamResponse): void {
+  #count({ bytes }: UpstreamResponse): void {
     this.#leftBytes -= bytes.length
-    if (isTooLong || this.#leftBytes < 0) throw new TooLarge()
+    if (this.#leftBytes < 0) throw new TooLong('a list of the storage')
   }
 
   // It names ids, so a 400 is about them.
@@ -195,8 +180,7 @@ export class ConsistentReads {
   async #read(request: StorageRead): Promise<UpstreamResponse> {
     const condition = this.#timestamp === null ? {} : unmodifiedSinceHeader(this.#timestamp)
     const headers = { ...request.headers, ...condition }
-    const read = { ...request, headers, endpoint: this.#endpoint }
-    const response = await (request.isStreamed ? readLines(this.calls, read) : this.calls.read(read))
+    const response = await this.calls.read({ ...request, headers, endpoint: this.#endpoint })
     if (response.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return response
     this.#timestamp = lastModifiedOf(response.headers)
@@ -207,25 +191,3 @@ export class ConsistentReads {
     return response
   }
 }
-
-/** Passes each line of a list to `take`. */
-async function eachLine(response: UpstreamResponse, take: (line: string) => void): Promise<void> {
-  // Invalid UTF-8 becomes U+FFFD, which no id contains.
-  const decoder = new TextDecoder()
-  let carry = ''
-  try {
-    const { first, rest } = await openLines(response)
-    for (let piece = first; piece; piece = await rest.read()) {
-      const lines = (carry + decoder.decode(piece, { stream: true })).split('\n')
-      carry = lines.pop()!
-      if (carry.length > maxIdLine) throw unusable(`a line is longer than ${maxIdLine} characters`)
-      for (const line of lines) if (line !== '') take(line)
-    }
-  } finally {
-    response.stream?.cancel()
-  }
-  carry += decoder.decode()
-  if (carry !== '') take(carry)
-}
-
-const maxIdLine = 1024

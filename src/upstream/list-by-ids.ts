@@ -3,7 +3,7 @@ import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/l
 import { evaluateCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
-import { firstTimestampOf, linesRequest, ListPages, readLines, requireUnchanged } from './list.ts'
+import { firstTimestampOf, linesRequest, ListPages, readLines } from './list.ts'
 import { chunkIds, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
 import type { UpstreamResponse } from './response.ts'
@@ -28,6 +28,7 @@ export async function listByIds(
     throw invalid('querystring', '_token', 'belongs to another list: start again from the first page')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
     const snapshot = await reads.records(options.ids!, smallBytes)
+    const ids = snapshot ? [] : await orderedIds(reads, options)
     const verdict = evaluateCollection(precondition, reads.timestamp)
     if (verdict) return verdict
     const timestamp = firstTimestampOf(position, reads.timestamp)
@@ -35,7 +36,6 @@ export async function listByIds(
       const cut = { skip, limit, timestamp, hasMore: false }
       return { outcome: 'page', page: cutPage(sorted(snapshot, options), cut) }
     }
-    const ids = await orderedIds(reads, options)
     const shown = ids.slice(skip, limit === undefined ? undefined : skip + limit)
     const end = skip + shown.length
     const next = end < ids.length ? { offset: `skip:${end}`, firstTimestamp: timestamp } : null
@@ -74,20 +74,17 @@ async function stream(
   const parts = chunkIds(ids)
   const headers = unmodifiedSinceHeader(since)
   const { endpoint } = calls
-  let hasBegun = false
-  const nextPart = async (): Promise<UpstreamResponse | null> => {
+  const readPart = async (hasBegun: boolean): Promise<UpstreamResponse | null> => {
     const part = parts.shift()
     if (part === undefined) return null
     const request = linesRequest(collection, listQuery({ ids: part, sort }), headers)
-    const response = await readLines(calls, { ...request, endpoint, hasBegun })
-    hasBegun = true
-    requireUnchanged(response)
-    return response
+    return await readLines(calls, { ...request, endpoint, hasBegun })
   }
   const included = new Set(ids)
-  const first = await nextPart()
+  const first = await readPart(false)
   if (!first) return toListDocument([])
-  const pages = new ListPages(first, new BsoRewriter({ keep: (id) => included.has(id) }), nextPart)
+  const rewriter = new BsoRewriter({ keep: (id) => included.has(id) })
+  const pages = new ListPages(first, rewriter, () => readPart(true))
   const begun = await pages.begin()
   return pages.isDone ? begun : pages
 }

@@ -112,9 +112,7 @@ class Listing {
       const offset = trail.next(response.headers, recordCount)
       if (offset === null) return null
       const request = this.#request(listQuery(this.options, offset), headers)
-      const next = await readLines(this.calls, { ...request, endpoint, hasBegun: true })
-      requireUnchanged(next)
-      return next
+      return await readLines(this.calls, { ...request, endpoint, hasBegun: true })
     }
   }
 
@@ -260,11 +258,13 @@ export function linesRequest(
 
 /**
  * Reads a list as lines. Throws if it has no timestamp, or if a lost connection could look like its end: no length, no record count and not
- * chunked. An empty body without a type is no list either.
+ * chunked. An empty body without a type is no list either. Also throws if the request continues a list, and the collection has changed.
  */
 export async function readLines(calls: StorageCalls, request: StorageRead): Promise<UpstreamResponse> {
   const response = await calls.read(request)
   const { status, headers, bytes, stream } = response
+  if (status === 412 && request.endpoint !== undefined)
+    throw new UpstreamError('refused', 'Cannot continue the list: the collection has changed', { status })
   if (status !== 200) return response
   const isNothing = stream === null && bytes.length === 0 && !headers.has('content-type')
   const isFramed =
@@ -282,7 +282,7 @@ export async function readLines(calls: StorageCalls, request: StorageRead): Prom
 }
 
 /** Opens the body of a list as lines, the requested form. A JSON array is accepted too, but must fit into memory. */
-export async function openLines({ bytes, stream }: UpstreamResponse): Promise<Lines> {
+async function openLines({ bytes, stream }: UpstreamResponse): Promise<Lines> {
   if (stream === null) return { first: toLines(bytes), rest: ended }
   const first = await stream.read()
   if (first?.[0] !== bracketOpen) return { first, rest: stream }
@@ -316,12 +316,6 @@ export function firstTimestampOf(position: PagePosition | undefined, current: Ti
   if (position && current < position.firstTimestamp)
     throw invalid('querystring', '_token', 'the list no longer exists: start again from the first page')
   return position?.firstTimestamp ?? current
-}
-
-/** Throws if the response to a follow-up request says that the collection has changed. */
-export function requireUnchanged({ status }: UpstreamResponse): void {
-  if (status !== 412) return
-  throw new UpstreamError('refused', 'Cannot continue the list: the collection has changed', { status })
 }
 
 /** Throws if the number of records differs from the announced one. */

@@ -16,10 +16,8 @@ export interface BodyStream extends ByteSource {
 export interface UpstreamResponse {
   readonly status: number
   readonly headers: Headers
-  /** The whole body; empty if it is too long. */
+  /** The whole body; empty for an error response with a long one. */
   readonly bytes: Uint8Array
-  /** Whether the body was longer than allowed, of an error response or where `mayBeTooLong` is set. */
-  readonly isTooLong: boolean
   /** Set instead of `bytes` if a stream was requested and the body is not short. */
   readonly stream: BodyStream | null
   /** Whether the runtime may have sent the request twice, so that this may be the response to the repetition. */
@@ -59,6 +57,13 @@ export function parseJson(text: string): unknown {
 /** The error for a response that does not follow the protocol; a write may have been applied. */
 export function unusable(what: string): UpstreamError {
   return new UpstreamError('bad-response', `Unusable response from the storage: ${what}`)
+}
+
+/** A list or response is longer than the caller can use. */
+export class TooLong extends UpstreamError {
+  constructor(what: string, status = 200) {
+    super('bad-response', `Cannot read ${what}: too long`, { status })
+  }
 }
 
 /** The Content-Length of a response; null if absent. */
@@ -191,7 +196,7 @@ export function collectNotices(notices: Notices, headers: Headers): void {
   if (quota !== null && quotaPattern.test(quota)) notices.quotaRemaining = quota
 }
 
-const quotaPattern = /^\d{1,12}(?:\.\d{1,15})?$/
+const quotaPattern = /^-?\d{1,12}(?:\.\d{1,15})?$/
 
 /** The backoff that a response asks for, in seconds; null if none. */
 export function readBackoff(headers: Headers): number | null {

@@ -4,6 +4,7 @@ import {
   checkUsable,
   isTransient,
   readBounded,
+  TooLong,
   toUpstreamError,
   type BodyStream,
   type UpstreamResponse,
@@ -23,10 +24,8 @@ import type { Permits } from '../load/permits.ts'
 export interface UpstreamRequest extends GuardedRequest, FetchRequest {
   /** Timeout for the complete response, over all attempts. For a stream: until its first chunk; after that, no chunk may stall. */
   timeoutMs: number
-  /** Maximum bytes of a buffered body; a longer one is `bad-response`. */
+  /** Maximum bytes of a buffered body; a longer one is `TooLong`. */
   maxBytes: number
-  /** Whether a longer body is left out instead of being an error. */
-  mayBeTooLong?: boolean
   /** Holds the memory of a long buffered body; absent for a call that must not fail for lack of memory. */
   holder?: { readonly memory: HeldMemory }
   /** Adds up the cost of the calls. */
@@ -46,8 +45,6 @@ export interface UpstreamCallSummary {
 export interface UpstreamOptions {
   permits: Permits
   breakers: Breakers
-  /** PEM text; if set, only these authorities are trusted. */
-  ca?: string
   transport: Transport
   observe(call: UpstreamCallSummary): void
   /** A clock in ms. */
@@ -74,7 +71,6 @@ const nothing = new Uint8Array(0)
 export function createUpstream(options: UpstreamOptions) {
   const { permits, breakers, transport, observe, now, random, delay, stallMs = maxStallMs } = options
   const shared = { calls: permits.calls, breakers, now, stallMs }
-  let tls = options.ca === undefined ? undefined : { ca: options.ca }
 
   return {
     send(request: UpstreamRequest): Promise<UpstreamResponse> {
@@ -83,13 +79,6 @@ export function createUpstream(options: UpstreamOptions) {
     },
     /** Permits for lists, which last as long as their readers. */
     lists: permits.lists,
-    /** Changes the trusted authorities. Calls in flight keep the old ones. */
-    setCertificateAuthorities(ca: string | undefined) {
-      // A change resets the circuit breakers, so unchanged authorities are ignored.
-      if (ca === tls?.ca) return
-      tls = ca === undefined ? undefined : { ca }
-      breakers.reset()
-    },
   }
 
   /**
@@ -115,7 +104,7 @@ export function createUpstream(options: UpstreamOptions) {
       call.guard = breakers.begin(request)
       // Over HTTP/2 the runtime repeats a refused DELETE by itself, even one that was applied.
       const mayBeRepeated = request.method === 'DELETE' && transport.sharesConnection(url.origin)
-      const response = await transport.fetch(request, call.signal, tls)
+      const response = await transport.fetch(request, call.signal)
       call.response = response
       const { status, headers } = response
       checkUsable(response, url.host)
@@ -127,7 +116,7 @@ export function createUpstream(options: UpstreamOptions) {
       const length = announcedLength(headers)
       const isShort = length === null ? response.body === null : length <= shortBytes
       if (request.isStreamed === true && status === 200 && !isShort) {
-        result = { status, headers, bytes: nothing, isTooLong: false, stream: call.toStream() }
+        result = { status, headers, bytes: nothing, stream: call.toStream() }
       } else {
         // Only a code is read from these bodies, so their length is bounded here.
         const isCodeOnly = status >= 400 || (request.isStreamed === true && status !== 200)
@@ -137,11 +126,10 @@ export function createUpstream(options: UpstreamOptions) {
         const bytes = isRead ? await response.bytes() : await readLong(call, length ?? 0, allowed)
         if (bytes === null) {
           call.abort()
-          if (!isCodeOnly && request.mayBeTooLong !== true) throw tooLong(url.host, status)
+          if (!isCodeOnly) throw new TooLong(`the response from "${url.host}"`, status)
         }
         call.end(null)
-        const isTooLong = bytes === null
-        result = { status, headers, bytes: bytes ?? nothing, isTooLong, stream: null, mayBeRepeated }
+        result = { status, headers, bytes: bytes ?? nothing, stream: null, mayBeRepeated }
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)
@@ -327,10 +315,6 @@ function tooSlow(host: string, applied: UpstreamError['applied']): UpstreamError
 
 function stalled(host: string): UpstreamError {
   return new UpstreamError('timeout', `Cannot read the response from "${host}": it stalled`)
-}
-
-function tooLong(host: string, status: number): UpstreamError {
-  return new UpstreamError('bad-response', `Cannot read the response from "${host}": too long`, { status })
 }
 
 function isRetryable(error: unknown): boolean {

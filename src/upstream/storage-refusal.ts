@@ -20,7 +20,6 @@ export function readStorageRefusal(
   const retryAfterSeconds = readRetryAfter(headers, nowMs)
   const code = status === 400 || status === 503 ? jsonOf(response) : undefined
   const refused = status === 400 ? refusedParts[subject] : null
-  const retry = retryAfterSeconds === null ? {} : { retryAfterSeconds }
   if (status === 403 || code === codes.overQuota) {
     return new ServiceError(
       403,
@@ -37,28 +36,21 @@ export function readStorageRefusal(
   }
   if (refused) return invalidRequest([{ ...refused, description: 'was rejected by the storage' }])
   if (status === 429)
-    return new ServiceError(
-      429,
-      errno.tooManyRequests,
-      'Too many requests to the storage: try again later',
-      retry,
-    )
+    return new ServiceError(429, errno.tooManyRequests, 'Too many requests to the storage: try again later', {
+      retryAfterSeconds,
+    })
   if (status === 513)
-    return new ServiceError(410, errno.serviceEnded, 'The storage has been shut down', retry)
+    return new ServiceError(410, errno.serviceEnded, 'The storage has been shut down', { retryAfterSeconds })
   const isBrief = retryAfterSeconds !== null && retryAfterSeconds <= maxConflictSeconds
   const conflict = 'Write conflict: another client is writing to this collection'
   if (isWrite && (status === 409 || (status === 503 && code === 0 && isBrief))) {
-    return new UpstreamError('conflict', conflict, { status, ...retry })
+    return new UpstreamError('conflict', conflict, { status, retryAfterSeconds })
   }
-  if (status === 409) return new ServiceError(409, errno.conflict, conflict, retry)
+  if (status === 409) return new ServiceError(409, errno.conflict, conflict, { retryAfterSeconds })
   const failure = status === 400 || status >= 500 ? 'refused' : 'bad-response'
   // A late 408 may belong to another request.
   const applied = status < 500 && status !== 408 ? 'no' : 'unknown'
-  return new UpstreamError(failure, `The storage returned ${status}`, {
-    status,
-    ...retry,
-    applied,
-  })
+  return new UpstreamError(failure, `The storage returned ${status}`, { status, retryAfterSeconds, applied })
 }
 
 /** The part of a client's request that a 400 refers to; null if no client sent it. */

@@ -3,20 +3,17 @@ import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import { jsonOf, readBackoff, readRetryAfter, type UpstreamResponse } from './response.ts'
+import type { Clock } from '../domain/clock.ts'
 import type { Identity, SyncCredentials } from '../domain/credentials.ts'
 import type { Address } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
-interface TokenServerOptions {
+interface TokenServerOptions extends Clock {
   /** With or without a trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
   url: string
   send: Upstream['send']
   /** Timeout until the response headers. */
   timeoutMs: number
-  /** Wall clock, ms since 1970. */
-  now(): number
-  /** A monotonic clock in ms. */
-  monotonicNow(): number
   userAgent?: string
 }
 
@@ -30,14 +27,14 @@ export class TokenServer {
   readonly #pauses: Pauses
   readonly #backoffs = new RecentMap<string, { seconds: number; untilMs: number }>(maxIdentities)
   #hasAskedToBackOff = false
-  readonly #exchangeUrl: Address
-  readonly #heartbeatUrl: Address
+  readonly #exchangeUrl: URL
+  readonly #heartbeatUrl: URL
 
   constructor(private readonly options: TokenServerOptions) {
     this.#pauses = new Pauses(options.monotonicNow)
     const base = options.url.replace(/\/{1,16}$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
-    this.#exchangeUrl = addressOf(base + exchangePath)
-    this.#heartbeatUrl = addressOf(base + '/__heartbeat__')
+    this.#exchangeUrl = new URL(base + exchangePath)
+    this.#heartbeatUrl = new URL(base + '/__heartbeat__')
   }
 
   /**
@@ -148,12 +145,6 @@ class Pauses {
     const isForAll = this.#accepted.get(name) || this.#pausedInARow.size >= identitiesForAll
     if (isForAll) this.#untilMs = Math.max(this.#untilMs, untilMs)
   }
-}
-
-/** Copies these texts once, because a `URL` creates them at each access. */
-function addressOf(text: string): Address {
-  const { href, origin, host } = new URL(text)
-  return { href, origin, host }
 }
 
 /** Identifies an identity without keeping a secret. */

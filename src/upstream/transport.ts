@@ -11,14 +11,12 @@ export interface FetchRequest {
   isStreamed?: boolean
 }
 
-type Tls = { ca: string } | undefined
+type Version = 'http2' | 'http1.1'
 
 /** What is known about an origin. */
 interface Origin {
-  /** When to try HTTP/2 again after it was not offered; 0: it is offered; null: unknown. */
-  withoutHttp2UntilMs: number | null
-  /** The same for HTTP/1.1, which lists use. */
-  withoutHttp1UntilMs: number | null
+  /** When to try an HTTP version again after it was not offered; 0: it is offered; null: unknown. */
+  withoutUntilMs: Record<Version, number | null>
   /** Until when calls open new connections. */
   avoidsConnectionsUntilMs: number
 }
@@ -40,21 +38,25 @@ export class Transport {
   /** The first calls to unknown origins, until they end. */
   readonly #firstCalls = new Map<string, Promise<void>>()
 
+  #tls: { ca: string } | undefined
+
   /** `http2`: whether to use it if offered over TLS; `now`: a clock in ms. */
   constructor(private readonly options: { http2: boolean; now(): number }) {}
 
-  async fetch(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
+  /** Changes the trusted authorities: those of a PEM text alone, or the system's if null. Calls in flight keep the old ones. */
+  trust(ca: string | null): void {
+    this.#tls = ca === null ? undefined : { ca }
+  }
+
+  async fetch(request: FetchRequest, signal: AbortSignal): Promise<Response> {
     const { origin } = request.url
     const protocol = this.#protocolOf(origin, request)
-    if (protocol === 'http2') {
-      const isKnown = this.#origins.get(origin)?.withoutHttp2UntilMs != null
-      return await (isKnown
-        ? this.#fetchOverHttp2(request, signal, tls)
-        : this.#fetchFirst(request, signal, tls))
-    }
-    const isList = protocol === 'http1.1' && request.isStreamed === true && request.method === 'GET'
-    if (isList) return await this.#fetchListOverHttp1(request, signal, tls)
-    return await this.#fetchOver(protocol, request, signal, tls)
+    const isUnknown = this.#origins.get(origin)?.withoutUntilMs.http2 == null
+    if (protocol === 'http2' && isUnknown) return await this.#fetchFirst(request, signal)
+    const isList = request.isStreamed === true && request.method === 'GET'
+    if (protocol === 'http2' || (protocol === 'http1.1' && isList))
+      return await this.#fetchOrFallBack(protocol, request, signal)
+    return await this.#fetchOver(protocol, request, signal)
   }
 
   /**
@@ -72,7 +74,7 @@ export class Transport {
   #originOf(origin: string): Origin {
     const known = this.#origins.get(origin)
     if (known) return known
-    const made = { withoutHttp2UntilMs: null, withoutHttp1UntilMs: null, avoidsConnectionsUntilMs: 0 }
+    const made = { withoutUntilMs: { http2: null, 'http1.1': null }, avoidsConnectionsUntilMs: 0 }
     this.#origins.set(origin, made)
     return made
   }
@@ -81,7 +83,7 @@ export class Transport {
    * Sends the first read to an unknown origin alone: if the handshake fails, the runtime would repeat it for every waiting call, one after
    * the other.
    */
-  async #fetchFirst(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
+  async #fetchFirst(request: FetchRequest, signal: AbortSignal): Promise<Response> {
     const { origin } = request.url
     const first = this.#firstCalls.get(origin)
     if (first) {
@@ -90,14 +92,14 @@ export class Transport {
         void first.then(resolve)
       })
       const protocol = this.#protocolOf(origin, request)
-      if (protocol !== 'http2') return await this.#fetchOver(protocol, request, signal, tls)
+      if (protocol !== 'http2') return await this.#fetchOver(protocol, request, signal)
     }
-    if (first || request.method !== 'GET') return await this.#fetchOverHttp2(request, signal, tls)
+    if (first || request.method !== 'GET') return await this.#fetchOrFallBack('http2', request, signal)
     const { promise, resolve } = Promise.withResolvers<void>()
     const timer = setTimeout(resolve, firstCallMs)
     this.#firstCalls.set(origin, promise)
     try {
-      return await this.#fetchOverHttp2(request, signal, tls)
+      return await this.#fetchOrFallBack('http2', request, signal)
     } finally {
       clearTimeout(timer)
       this.#firstCalls.delete(origin)
@@ -105,41 +107,25 @@ export class Transport {
     }
   }
 
-  /** Falls back to HTTP/1.1 if the origin lacks HTTP/2; nothing was sent before that shows. */
-  async #fetchOverHttp2(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
-    const { now } = this.options
-    const origin = this.#originOf(request.url.origin)
-    const before = origin.withoutHttp2UntilMs
-    // One call tests HTTP/2 again; the others don't.
-    if (before !== null && before > 0) origin.withoutHttp2UntilMs = now() + brokenHandshakeMs
+  /** Falls back to the other HTTP version if the server lacks this one; nothing was sent before that shows. */
+  async #fetchOrFallBack(version: Version, request: FetchRequest, signal: AbortSignal): Promise<Response> {
+    const { http2, now } = this.options
+    const { withoutUntilMs } = this.#originOf(request.url.origin)
+    const before = withoutUntilMs[version]
+    // One call tries the version again; the others don't.
+    if (before !== null && before > 0) withoutUntilMs[version] = now() + brokenHandshakeMs
     try {
-      const response = await this.#fetchOver('http2', request, signal, tls)
-      origin.withoutHttp2UntilMs = 0
+      const response = await this.#fetchOver(version, request, signal)
+      withoutUntilMs[version] = 0
       return response
     } catch (error) {
       const code = codeOf(error)
-      if (!lacksHttp2(code, request.method)) throw error
-      const response = await this.#fetchOver('http1.1', request, signal, tls)
+      const other = version === 'http2' ? 'http1.1' : 'http2'
+      const isOtherLacking = !http2 || (withoutUntilMs[other] ?? 0) > now()
+      if (isOtherLacking || !lacksVersion(code, request.method)) throw error
+      const response = await this.#fetchOver(other, request, signal)
       const forMs = before === 0 && code === 'EPROTO' ? brokenHandshakeMs : withoutVersionMs
-      origin.withoutHttp2UntilMs = Math.max(origin.withoutHttp2UntilMs ?? 0, now() + forMs)
-      return response
-    }
-  }
-
-  /** Falls back to HTTP/2 if the server refuses the handshake, because it lacks HTTP/1.1. */
-  async #fetchListOverHttp1(request: FetchRequest, signal: AbortSignal, tls: Tls): Promise<Response> {
-    const { http2, now } = this.options
-    const origin = this.#originOf(request.url.origin)
-    const before = origin.withoutHttp1UntilMs
-    try {
-      const response = await this.#fetchOver('http1.1', request, signal, tls)
-      origin.withoutHttp1UntilMs = 0
-      return response
-    } catch (error) {
-      const isHttp2Lacking = (origin.withoutHttp2UntilMs ?? 0) > now()
-      if (!http2 || isHttp2Lacking || codeOf(error) !== 'EPROTO') throw error
-      const response = await this.#fetchOver('http2', request, signal, tls)
-      origin.withoutHttp1UntilMs = now() + (before === 0 ? brokenHandshakeMs : withoutVersionMs)
+      withoutUntilMs[version] = Math.max(withoutUntilMs[version] ?? 0, now() + forMs)
       return response
     }
   }
@@ -148,22 +134,21 @@ export class Transport {
   #protocolOf(
     origin: string,
     { method, isStreamed = false }: Pick<FetchRequest, 'method' | 'isStreamed'>,
-  ): 'http2' | 'http1.1' | undefined {
+  ): Version | undefined {
     if (!origin.startsWith('https:')) return undefined
     const known = this.#origins.get(origin)
     const nowMs = this.options.now()
-    const isHttp1Lacking = (known?.withoutHttp1UntilMs ?? 0) > nowMs
+    const isHttp1Lacking = (known?.withoutUntilMs['http1.1'] ?? 0) > nowMs
     if (!this.options.http2 || (isStreamed && !isHttp1Lacking)) return 'http1.1'
-    const untilMs = known?.withoutHttp2UntilMs ?? 0
+    const untilMs = known?.withoutUntilMs.http2 ?? 0
     // Only a read tests HTTP/2 again, because a write must not be repeated after a broken handshake.
     return untilMs > 0 && (nowMs < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
   }
 
   async #fetchOver(
-    protocol: 'http2' | 'http1.1' | undefined,
+    protocol: Version | undefined,
     { url, method, headers, body }: FetchRequest,
     signal: AbortSignal,
-    tls: Tls,
   ): Promise<Response> {
     headers['Accept-Encoding'] = 'identity'
     // Over HTTP/2 the runtime repeats requests refused with REFUSED_STREAM. HAProxy also refuses applied writes this way when its storage dies.
@@ -182,16 +167,16 @@ export class Transport {
       decompress: false,
       keepalive: mayBePooled && !isAvoiding,
       protocol,
-      tls,
+      tls: this.#tls,
     })
   }
 }
 
 /**
- * Whether a TLS server lacks HTTP/2: it selects no protocol, or ends the handshake. For a write, the latter could also be a connection that
- * broke later.
+ * Whether a TLS server lacks the HTTP version: it selects no protocol, or ends the handshake. For a write, the latter could also be a
+ * connection that broke later.
  */
-function lacksHttp2(code: string | null, method: string): boolean {
+function lacksVersion(code: string | null, method: string): boolean {
   return code === 'HTTP2Unsupported' || (code === 'EPROTO' && method === 'GET')
 }
 

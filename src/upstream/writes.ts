@@ -14,7 +14,7 @@ export class StorageWrites extends StorageCalls {
   async write(collection: string, records: RecordWrite[], since: Timestamp): Promise<CommitOutcome> {
     const response = await this.#post(collection, [], records, since, 'upload')
     if (response.status === 412) return { outcome: 'moved' }
-    return committed(response, readResult(response, records))
+    return committed(response, readUploadResult(jsonOf(response), records))
   }
 
   /** Opens a batch or adds to one; a storage without batches writes at once. See Sync 1.5 API, "Batch uploads". */
@@ -29,7 +29,7 @@ export class StorageWrites extends StorageCalls {
     const subject = batch === null ? 'upload' : 'staging'
     const response = await this.#post(collection, query, records, since, subject)
     if (response.status === 412) return { outcome: 'moved' }
-    const result = readResult(response, records)
+    const result = readUploadResult(jsonOf(response), records)
     if (result.isBroken) {
       const message = 'Cannot stage the batch: the database of the storage failed'
       throw new UpstreamError('refused', message, { status: 500, applied: 'no' })
@@ -47,7 +47,7 @@ export class StorageWrites extends StorageCalls {
     ]
     const response = await this.#post(collection, query, [], since, 'staging')
     if (response.status === 412) return { outcome: 'moved' }
-    return committed(response, readResult(response, []))
+    return committed(response, readUploadResult(jsonOf(response), []))
   }
 
   /**
@@ -86,13 +86,6 @@ export class StorageWrites extends StorageCalls {
     const maxBytes = maxResultBytes
     return this.send({ method: 'POST', path, query, headers, body, subject, maxBytes })
   }
-}
-
-function readResult(response: UpstreamResponse, records: RecordWrite[]): UploadResult {
-  const ids = records.map(({ id }) => id)
-  const result = readUploadResult(jsonOf(response), ids)
-  if (!result) throw unusable('the result of the upload is missing or invalid')
-  return result
 }
 
 function committed({ status, headers }: UpstreamResponse, result: UploadResult): CommitOutcome {

@@ -222,7 +222,7 @@ function twinDeletions(
 ): Set<string> {
   const isUndone = result.events.some(({ kind }) => kind === 'undone')
   const probed = new Set(
-    result.events.flatMap((event) => (event.kind === 'probed' ? [event.collection] : [])),
+    result.events.flatMap(({ kind, collections }) => (kind === 'probed' ? collections : [])),
   )
   const twins = storage.log.flatMap(({ by, kind, collection, ids }) =>
     by === 'other' && kind === 'remove' && (isUndone || probed.has(collection))

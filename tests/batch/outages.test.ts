@@ -136,7 +136,7 @@ describe('runTransaction: commits of several collections', () => {
     const { outcomes, events } = await transact(storage, puts)
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored', 'stored'])
-    expect(events).toEqual([{ kind: 'committed', collections: 3, records: 3 }])
+    expect(events).toEqual([{ kind: 'committed', collections: ['c0', 'c1', 'c2'] }])
   })
 })
 

@@ -20,11 +20,11 @@ describe('bookmarkTree', () => {
       .filter(({ kind }) => kind !== 'separator')
       .map(({ title, path, level, position, siblings }) => [title, path, level, position, siblings])
     expect(places).toEqual([
-      ['menu', '', 1, 1, 1],
-      ['second', 'menu', 2, 1, 3],
-      ['inner', 'menu', 2, 2, 3],
-      ['deep', 'menu / inner', 3, 1, 2],
-      ['first', 'menu', 2, 3, 3],
+      ['Bookmarks Menu', '', 1, 1, 1],
+      ['second', 'Bookmarks Menu', 2, 1, 3],
+      ['inner', 'Bookmarks Menu', 2, 2, 3],
+      ['deep', 'Bookmarks Menu / inner', 3, 1, 2],
+      ['first', 'Bookmarks Menu', 2, 3, 3],
     ])
   })
 
@@ -111,11 +111,26 @@ describe('walk', () => {
 
     const open = walk(tree, ({ record: { stored } }) => stored.id === 'menu')
 
-    expect(open.map(({ title }) => title)).toEqual(['menu', 'inner', 'last'])
+    expect(open.map(({ title }) => title)).toEqual(['Bookmarks Menu', 'inner', 'last'])
   })
 })
 
 describe('foldersNamed', () => {
+  it('finds the roots by the titles that Firefox shows, not by those that it writes', () => {
+    const named = (id: string, title: string) => record({ id, type: 'folder', title, parentid: 'places' })
+    const tree = bookmarkTree([
+      named('toolbar', 'toolbar'),
+      named('menu', 'Lesezeichen'),
+      folder('unfiled', '', []),
+    ])
+
+    const found = ['Bookmarks Toolbar', 'Lesezeichen', 'Other Bookmarks'].map((title) =>
+      foldersNamed(tree, title),
+    )
+
+    expect(found.map(([top]) => top?.record.stored.id)).toEqual(['toolbar', 'menu', 'unfiled'])
+  })
+
   it('finds folders by id before titles, and all with the same title', () => {
     const named = (id: string, title: string) =>
       record({ id, type: 'folder', title, parentid: 'menu', children: [] })

@@ -66,6 +66,20 @@ describe('changes', () => {
     expect(asked.filter((path) => path === 'collections')).toHaveLength(5)
   })
 
+  it('ends at once when it is aborted, even if more has changed', async () => {
+    await using bridge = await startWatched()
+    const stopping = new AbortController()
+    const told: string[] = []
+
+    const watched = changes(new SyncClient(accountAt(bridge)), { since: 0, signal: stopping.signal })
+    for await (const { collection } of watched) {
+      told.push(collection)
+      stopping.abort()
+    }
+
+    expect(told).toHaveLength(1)
+  })
+
   it('yields everything of a collection that was wiped and filled again', async () => {
     await using bridge = await startWatched()
 

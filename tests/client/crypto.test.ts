@@ -35,7 +35,8 @@ describe('decryptRecord and collectionKeys', () => {
     const payload = await encryptRecord(keysOf('tabs'), { id: 'a' })
 
     expect(await decryptRecord(keysOf('bookmarks'), { id: 'a', payload })).toEqual({ id: 'a' })
-    await expect(open({ id: 'keys' })).rejects.toThrow('it contains no keys')
+    for (const unusable of [undefined, [1, 2], ['!', '?'], ['AAAA', 'AAAA'], ['', '']])
+      await expect(open({ id: 'keys', default: unusable })).rejects.toThrow('it contains no keys')
   })
 
   it.each(['constructor', '__proto__'])(

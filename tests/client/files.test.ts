@@ -26,7 +26,7 @@ describe('bookmarksHtml', () => {
 
     expect(bookmarksHtml(tree).split('\n').slice(5)).toEqual([
       '<DL><p>',
-      '    <DT><H3 PERSONAL_TOOLBAR_FOLDER="true">toolbar</H3>',
+      '    <DT><H3 PERSONAL_TOOLBAR_FOLDER="true">Bookmarks Toolbar</H3>',
       '    <DL><p>',
       '        <DT><A HREF="https://a.example/?q=&quot;&gt;&lt;script&gt;" ADD_DATE="1700000000" TAGS="x,y&amp;z" ' +
         'SHORTCUTURL="k">&lt;b&gt;&quot;&amp;&quot;&lt;/b&gt;</A>',
@@ -53,6 +53,30 @@ describe('bookmarksHtml', () => {
       '</DL>',
       '',
     ])
+  })
+
+  it('can have folders of different levels, whichever comes first', () => {
+    const tree = bookmarkTree([
+      folder('menu', 'places', ['outer']),
+      folder('outer', 'menu', ['inner']),
+      folder('inner', 'outer', ['a']),
+      bookmark('a', 'inner'),
+    ])
+    const tops = ['inner', 'menu'].flatMap((id) => foldersNamed(tree, id))
+
+    const html = bookmarksHtml(tops)
+
+    expect(html.match(/^ {4}\S.*$/gm)).toEqual([
+      '    <DT><H3>inner</H3>',
+      '    <DL><p>',
+      '    </DL><p>',
+      '    <DT><H3>Bookmarks Menu</H3>',
+      '    <DL><p>',
+      '    </DL><p>',
+    ])
+    expect(bookmarksMarkdown(tops)).toStartWith(
+      '# inner\n\n- [a](<https://a.example/>)\n\n# Bookmarks Menu\n',
+    )
   })
 
   it('supports any depth, and grows linearly with it', () => {
@@ -154,10 +178,20 @@ describe('bookmarksMarkdown and bookmarkUrls', () => {
 
   it("are lists in which titles and URLs can't become markup", () => {
     expect(bookmarksMarkdown(tops)).toBe(
-      '# menu\n\n- [a](<https://a.example/>)\n- **inner**\n' +
+      '# Bookmarks Menu\n\n- [a](<https://a.example/>)\n- **inner**\n' +
         '  - [https://b.example/a b\\>](<https://b.example/a%20b%3E>)\n' +
         '  - [\\*B\\* \\[x\\]](<https://b.example/a%20b%3E>)\n',
     )
+  })
+
+  it('have nothing that a terminal would obey, and no link without an address', () => {
+    const odd = bookmarkTree([
+      bookmark('a', 'menu', { title: 'red\u001b[31m', bmkUri: 'https://a.example/\u001b[2J' }),
+      record({ id: 'feed', type: 'livemark', title: 'Feed', parentid: 'menu' }),
+    ])
+
+    expect(bookmarksMarkdown(odd)).toBe('- [red \\[31m](<https://a.example/%1B[2J>)\n')
+    expect(bookmarkUrls(odd)).toBe('https://a.example/%20[2J\n')
   })
 
   it('are URLs without duplicates and spaces', () => {

@@ -315,6 +315,7 @@ describe('bookmark_tree', () => {
         children: ['b', 'gone', 7, 'a', 'menu', 'line', 'toolbar'],
       },
       { id: 'toolbar', type: 'folder', children: 'a' },
+      { id: 'unfiled', type: 'folder', title: 'unfiled' },
       { id: 'a', type: 'bookmark', title: 'A', parentid: 'toolbar' },
       { id: 'b', type: 'folder', title: ['no text'], children: ['c', 'c'], parentid: 'menu' },
       { id: 'c', type: 'bookmark', title: 'half \ud83d', parentid: 'b' },
@@ -346,7 +347,7 @@ describe('bookmark_tree', () => {
         count,
       ]),
     )
-    expect(outcome).toHaveLength(12)
+    expect(outcome).toHaveLength(13)
     expect(errors).toContain('half \ufffd Menü')
   })
 })
@@ -753,6 +754,7 @@ describe('an account', () => {
       `${rest}BEARER_TOKEN=t\nBUCKET=${'0'.repeat(32)}`,
       `${rest}BEARER_TOKEN=t\nSYNC_KEY=key`,
       `KEY_ID=${KEY_ID}\nBEARER_TOKEN=t\nBRIDGE_URL=ftp://a`,
+      `\uFEFF${rest}BEARER_TOKEN=t\r\n# BRIDGE_URL=ftp://a\r\n\t#SYNC_KEY=key\r\n`,
     ]
 
     const { outcome } = await play('accounts', fileOf(bridge.user), { input: JSON.stringify(texts) })

@@ -6,7 +6,8 @@ import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
-import { endAll, executablePath, makeFolder } from '../support/executable.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { accountOf, encrypted, foreign, keyPairOf, linesOf } from '../examples/records.ts'
 
@@ -422,6 +423,89 @@ describe('restore', () => {
     expect(translated.said).toContain('cannot be decrypted: {foreign}')
     expect(again.said).toContain('passwords: 0 to write, 0 different in the storage\n')
     expect(readable.map(({ id }) => id)).toEqual(wanted.map(({ id }) => id))
+  })
+
+  it('restores what is left of a damaged backup, and says how much is missing', async () => {
+    const { user, folder } = someone('torn')
+    await run(user, ['backup', folder])
+    const [name] = readdirSync(folder)
+    const file = join(folder, name!, 'forms.jsonl')
+    const lines = readFileSync(file, 'utf8').trimEnd().split('\n')
+    writeFileSync(file, ['null', lines[0], lines[1], lines[2]!.slice(0, 40)].join('\n'))
+    rmSync(join(folder, name!, 'passwords.jsonl'))
+    sandbox.remove(user, 'forms')
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', 'passwords', '--write'])
+
+    expect(said).toContain('forms: 2 to write')
+    expect(said).toContain('  the backup is damaged: it has only 2 of 8 records\n')
+    expect(said).toContain('  the backup is damaged: it has only 0 of 4 records\n')
+    expect([code, sandbox.records(user, 'forms').length]).toEqual([3, 2])
+  })
+
+  it('lists ids that the backup does not have', async () => {
+    const { user, folder } = someone('searcher')
+    await run(user, ['backup', folder])
+    const [known] = sandbox.records(user, 'forms')
+
+    const { said, code } = await run(user, ['restore', folder, '--id', 'absent', '--id', known!.id])
+
+    expect(said).toContain('Not found in the backup: absent\n')
+    expect(code).toBe(3)
+  })
+
+  it('takes the other key in each form, and rejects what is none', async () => {
+    const { user, folder } = someone('key forms')
+    await run(user, ['backup', folder])
+    const restored = (BACKUP_SYNC_KEY: string) => run(user, ['restore', folder, 'forms'], { BACKUP_SYNC_KEY })
+
+    const good = [
+      await restored(`"${user.syncKey.toString('hex')}"`),
+      await restored(user.syncKey.toString('base64url')),
+    ]
+    const bad = await restored('key')
+
+    expect(good.map(codeOf)).toEqual([0, 0])
+    expect(bad.said).toStartWith('sync-bridge: BACKUP_SYNC_KEY: The sync key must be 128 hexadecimal digits')
+    expect(bad.code).toBe(2)
+  })
+
+  it('says what it has written when it is interrupted', async () => {
+    const { user, folder } = someone('interrupted')
+    const made = Array.from({ length: 60 }, (_, index) => ({ id: `made${index}`, payload: foreign }))
+    sandbox.write(user, 'forms', made)
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'forms')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let batches = 0
+    proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 2 ? { kind: 'hang' } : null))
+    const account = join(makeFolder({ 'account.env': linesOf(accountOf(user)) }), 'account.env')
+    const environment = { BRIDGE_URL: proxy.url, SYNC_BRIDGE_ACCOUNT: account }
+    await using restoring = start(['restore', folder, 'forms', '--write'], { environment })
+    await proxy.waitFor(() => batches === 2)
+
+    restoring.signal('SIGINT')
+    await eventually('it says so', () => restoring.errors().includes('Stopping after this batch'))
+    proxy.release()
+    const code = await restoring.exited
+
+    expect(restoring.errors()).toEndWith(
+      '  50 written, 0 skipped: changed meanwhile\nsync-bridge: Interrupted: run it again to write the rest\n',
+    )
+    expect([code, sandbox.records(user, 'forms').length]).toEqual([1, 50])
+  })
+
+  it('gives each reason for a rejection once', async () => {
+    const { user, folder } = someone('over quota')
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'forms')
+    sandbox.switches.quotaKilobytes = 0
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', '--write'])
+
+    sandbox.switches.quotaKilobytes = null
+    expect(said).toMatch(/^ {2}8 rejected \(403 The storage rejected this, .+\): \S+( \S+){7}$/m)
+    expect(code).toBe(3)
   })
 
   it('asks the user to sync a Firefox first if the account has no keys', async () => {

@@ -156,6 +156,36 @@ describe('connect', () => {
     expect([unreachable.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
   })
 
+  it.each(['connect', 'disconnect', 'ls'])(
+    'says what to do where no folder can hold the account: %s',
+    async (name) => {
+      const { errors, code } = await runToEnd([executablePath, name])
+
+      expect(errors).toBe(
+        'sync-bridge: Cannot find the account: neither HOME nor XDG_CONFIG_HOME is set. Name it with --account FILE\n' +
+          (name === 'connect' ? 'Nothing was saved.\n' : ''),
+      )
+      expect(code).toBe(1)
+    },
+  )
+
+  it('says so when "disconnect" cannot remove the file', async () => {
+    const { account } = someone('stuck')
+    chmodSync(account, 0o644)
+    chmodSync(join(account, '..'), 0o555)
+    await using running = start(['disconnect'], {
+      environment: { SYNC_BRIDGE_ACCOUNT: account },
+      asOrdinaryUser: true,
+    })
+
+    const code = await running.exited
+
+    expect(running.errors()).toContain(
+      `sync-bridge: Cannot remove the account ${account} (permission denied): remove it yourself\n`,
+    )
+    expect(code).toBe(1)
+  })
+
   it('revokes the refresh token and removes the file with "disconnect"', async () => {
     const file = accountFile(renewable())
     const before = accounts.requests.length
@@ -187,6 +217,35 @@ describe('an account', () => {
     expect(renewals() - before).toBe(1)
     expect(text.replace(token!, values.BEARER_TOKEN!)).toBe(`# mine\n${linesOf(values)}OTHER="as it is"\n`)
     expect(readdirSync(join(file, '..'))).toEqual(['account.env'])
+  })
+
+  it.each([
+    ['a byte order mark', (lines: string) => `\uFEFF${lines}`],
+    ['blanks and export', (lines: string) => lines.replaceAll(/^/gm, '  export  ')],
+    ['an older token above', (lines: string) => `BEARER_TOKEN=old\n${lines}`],
+  ])('keeps a new token in a file with %s', async (_, edited) => {
+    const values = renewable()
+    const { BEARER_TOKEN, ...others } = values
+    const file = accountFile(values)
+    writeFileSync(file, edited(linesOf({ BEARER_TOKEN: BEARER_TOKEN!, ...others })))
+
+    const { errors, code } = await runWith(file, ['ls'])
+
+    expect([errors, code]).toEqual(['', 0])
+    expect(readFileSync(file, 'utf8')).not.toContain(BEARER_TOKEN!)
+  })
+
+  it.each(['KEY_ID', 'SYNC_KEY'])('says where to get a new %s', async (name) => {
+    const { user } = someone(`old-${name}`)
+    const file = accountFile({
+      ...valuesOf(sandbox, user),
+      [name]: name === 'KEY_ID' ? 'x' : 'b'.repeat(128),
+    })
+
+    const { errors, code } = await runWith(file, ['export', 'bookmarks'])
+
+    expect(errors).toEndWith('\nGet new values with "sync-bridge connect".\n')
+    expect(code).toBe(1)
   })
 
   it('reports that its refresh token was revoked', async () => {
@@ -257,6 +316,13 @@ describe('ls', () => {
     expect(passwords.output).not.toContain('not-a-secret')
     expect([keys.output, keys.code]).toEqual(['', 1])
     expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
+  })
+
+  it('rejects --deleted without a collection', async () => {
+    const { errors, code } = await runWith('/nowhere', ['ls', '--deleted'])
+
+    expect(errors).toStartWith('sync-bridge: --deleted needs a COLLECTION')
+    expect(code).toBe(2)
   })
 
   it('suggests a name if the collection does not exist', async () => {
@@ -343,7 +409,13 @@ describe('export', () => {
     expect([output, errors, code]).toEqual(['', '', 0])
     expect(readFileSync(file, 'utf8')).toStartWith('<!DOCTYPE')
     expect(statSync(file).mode & 0o777).toBe(0o600)
+    const below = await runWith(account, ['export', 'bookmarks', '--output', join(file, 'below')])
+
     expect(refused.errors).toContain(`Cannot write ${join(folder, 'no', 'file')}`)
+    expect([below.errors, below.code]).toEqual([
+      `sync-bridge: Cannot write ${join(file, 'below')} (ENOTDIR)\n`,
+      1,
+    ])
     expect(refused.code).toBe(1)
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
   })
@@ -425,6 +497,22 @@ describe('export', () => {
     expect([unknown.errors, unknown.code]).toEqual(['sync-bridge: There is no folder "Yours"\n', 1])
   })
 
+  it('asks for an id where two folders have the same name', async () => {
+    const { user, account } = someone('ambiguous')
+    const twins = { type: 'folder', title: 'Twins' }
+    await write(
+      user,
+      { id: 'outertwin', ...twins, parentid: 'menu', children: ['innertwin'] },
+      { id: 'innertwin', ...twins, parentid: 'outertwin', children: [] },
+    )
+
+    const { errors, code } = await runWith(account, ['export', 'bookmarks', '--folder', 'Twins'])
+
+    expect(errors).toContain('There are 2 folders "Twins": name one by its id, outertwin (in ')
+    expect(errors).toContain('innertwin (in ')
+    expect(code).toBe(1)
+  })
+
   it('skips what cannot be read, lists it, and exits 3', async () => {
     const { user, account } = someone('incomplete')
     sandbox.write(user, 'bookmarks', [{ id: 'foreignrecor', payload: foreign }])
@@ -443,6 +531,9 @@ describe('export', () => {
     [['bookmarks', '--format', 'xml'], '--format "xml" is unknown for bookmarks'],
     [['history', '--folder', 'x'], '--folder only applies to bookmarks'],
     [['history', '--since', 'soon'], '--since "soon" is not a date'],
+    [['history', '--since', '2026-02-30'], '--since "2026-02-30" is not a date'],
+    [['history', '--since', '2026-13-01T00:00'], '--since "2026-13-01T00:00" is not a date'],
+    [['history', '--since', '2026-01-31 (Saturday)'], '--since "2026-01-31 (Saturday)" is not a date'],
     [['all'], 'WHAT "all" is unknown'],
   ])('rejects %j', async (words, problem) => {
     const { errors, code } = await runWith('/nowhere', ['export', ...words])
@@ -559,9 +650,43 @@ describe('watch', () => {
     )
     expect([lines.length, watching.lines.length, code]).toEqual([21, 0, 0])
   })
+
+  it('stops after the running command, and leaves the other changes', async () => {
+    const { account } = someone('stopping')
+    const command = ['watch', 'bookmarks', '--since', '2020-01-01', '--exec', 'echo run; sleep 1']
+    await using watching = start(command, { environment: { SYNC_BRIDGE_ACCOUNT: account } })
+    await watching.line(/^run$/)
+
+    const code = await watching.stop()
+
+    expect([watching.lines, code]).toEqual([['run'], 0])
+  })
+
+  it('does not print the keys of the account', async () => {
+    const { account } = someone('key watcher')
+
+    const { output, errors, code } = await runWith(account, ['watch', 'crypto', '--since', '2020-01-01'])
+
+    expect([output, errors, code]).toEqual([
+      '',
+      'sync-bridge: "crypto" contains the keys of the account, which are not shown\n',
+      1,
+    ])
+  })
 })
 
 describe('open', () => {
+  it('ends with its terminal', async () => {
+    const { account } = someone('closer')
+    const environment = { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: makeFolder() }
+    await using opened = start(['open'], { environment })
+    await eventually('it has told its address', () => /http:\S+/.test(opened.errors()))
+
+    opened.signal('SIGHUP')
+
+    expect(await opened.exited).toBe(0)
+  })
+
   it('opens the explorer with a link that only its owner gets', async () => {
     const { user, account } = someone('opener')
     const temporary = makeFolder()

@@ -36,7 +36,7 @@ describe('bookmarkItem', () => {
       bookmarkItem,
     )
 
-    expect(walk(tree).map(({ title }) => title)).toEqual(['menu', 'https://a.example/', 'b'])
+    expect(walk(tree).map(({ title }) => title)).toEqual(['Bookmarks Menu', 'https://a.example/', 'b'])
   })
 })
 

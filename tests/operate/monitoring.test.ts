@@ -229,7 +229,7 @@ describe('an alert', () => {
       answers(bridge, 200, 304, 400, 401, 404, 412, 413)
       for (const status of [200, 304, 401, 412]) bridge.called('GET', status, null, 5)
       times(4, () => bridge.called('GET', null, null, 5))
-      bridge.transaction({ kind: 'committed', collections: 1, records: 1 })
+      bridge.transaction({ kind: 'committed', collections: ['tabs'] })
     }
 
     await evaluate({ happens, lasts: true }, [{ expr: 'count(ALERTS)', values: [] }])

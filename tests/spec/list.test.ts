@@ -277,6 +277,7 @@ describe('section 3: HEAD of a list', () => {
 describe('section 3: notices and failures of the storage', () => {
   it.each([
     ['123.45', '123.45'],
+    ['-1.5', '-1.5'],
     ['much', null],
   ])('relays the quota if it is a number: %s', async (quota, relayed) => {
     storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': quota } }))

@@ -450,7 +450,6 @@ export class ModelStorage implements BulkStorage {
       status,
       headers: response.headers,
       bytes: stream ? new Uint8Array() : bytes,
-      isTooLong: false,
       stream,
     }
   }

@@ -112,11 +112,13 @@ describe('writeBsos', () => {
   })
 })
 
+const records = (...ids: string[]) => ids.map((id) => ({ id }))
+
 describe('readUploadResult', () => {
   it('reports which records were rejected, and why', () => {
     const failed = { b: 'invalid bso', c: ['retry bytes'] }
 
-    const result = readUploadResult({ modified: 12.34, success: ['a'], failed }, ['a', 'b', 'c', 'd'])
+    const result = readUploadResult({ modified: 12.34, success: ['a'], failed }, records('a', 'b', 'c', 'd'))
 
     expect(result).toEqual({
       timestamp: timestamp(12_340),
@@ -133,18 +135,18 @@ describe('readUploadResult', () => {
   it('reports a database failure', () => {
     const failed = { a: 'db error', b: 'db error' }
 
-    expect(readUploadResult({ success: [], failed }, ['a', 'b'])?.isBroken).toBe(true)
+    expect(readUploadResult({ success: [], failed }, records('a', 'b')).isBroken).toBe(true)
   })
 
   it('reads a batch id that is a string or a number', () => {
-    expect(readUploadResult({ batch: 'MTI=', success: [], failed: {} }, [])?.batch).toBe('MTI=')
-    expect(readUploadResult({ batch: 12, success: [], failed: {} }, [])?.batch).toBe('12')
+    expect(readUploadResult({ batch: 'MTI=', success: [], failed: {} }, []).batch).toBe('MTI=')
+    expect(readUploadResult({ batch: 12, success: [], failed: {} }, []).batch).toBe('12')
   })
 
   it.each([undefined, null, 0, [[]], {}, { success: 'a' }, { success: [], failed: 'x' }])(
     'rejects %j',
     (value) => {
-      expect(readUploadResult(value, ['a'])).toBeNull()
+      expect(() => readUploadResult(value, records('a'))).toThrow('the result of the upload')
     },
   )
 })

@@ -175,7 +175,7 @@ describe.each([
     const { outcomeOf, send, upstream } = await start(starter, {}, others.caPem)
 
     const failures = [await failureOf(send(write)), await failureOf(send({ isStreamed: true }))]
-    upstream.setCertificateAuthorities(certificates.caPem)
+    upstream.transport.trust(certificates.caPem)
 
     for (const failure of failures) expect(failure).toMatchObject({ failure: 'unreachable', applied: 'no' })
     expect(await outcomeOf(write)).toBe('200')
@@ -303,7 +303,7 @@ describe('connections that end with GOAWAY', () => {
 
     await front.reload({ certificates: others }).finally(() => reloading.abort())
     await Promise.all(asking)
-    upstream.setCertificateAuthorities(certificates.caPem)
+    upstream.transport.trust(certificates.caPem)
 
     expect(Object.keys(tally(outcomes))).toEqual(['200'])
     expect(await outcomeOf()).toBe('unreachable')

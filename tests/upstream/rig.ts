@@ -155,7 +155,7 @@ export async function startRaw(answer: string): Promise<string> {
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
 
-export function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {
+export function makeSend(base: string, options: Parameters<typeof newUpstream>[0] = {}) {
   const exchanges: UpstreamCallSummary[] = []
   const pauses: number[] = []
   const upstream = newUpstream({
@@ -183,11 +183,13 @@ export function makeSend(base: string, options: Partial<UpstreamOptions> = {}) {
 /** The entry point to upstream, with generous limits and separate breakers. */
 export function newUpstream({
   http2 = true,
+  ca = null,
   ...options
-}: Partial<UpstreamOptions> & { http2?: boolean } = {}) {
+}: Partial<UpstreamOptions> & { http2?: boolean; ca?: string | null } = {}) {
   const { now = () => performance.now(), random = () => 0.5 } = options
   const transport = new Transport({ http2, now })
-  return createUpstream({
+  transport.trust(ca)
+  const upstream = createUpstream({
     permits: createPermits(1024, transport.sharesConnection),
     transport,
     breakers: new Breakers({ now, random }),
@@ -197,6 +199,7 @@ export function newUpstream({
     random,
     ...options,
   })
+  return { ...upstream, transport }
 }
 
 export interface ExposedRecord {

@@ -277,17 +277,23 @@ describe('a read that fails', () => {
     expect(proxy.requests.length).toBeLessThan(4)
   })
 
-  describe.each<[string, string, (storage: BulkStorage) => Promise<unknown>]>([
-    ['a list', '{"id":"a","modified":10.00,"payload":"x"}\n', async (it) => recordsOf(await listPage(it))],
-    ['a count', '"a"\n', (it) => it.count('tabs', { newer: timestamp(1) })],
-  ])('when it is %s', (_, line, read) => {
-    it.each<[string, string, UpstreamError['failure'] | null]>([
-      ['neither length, chunks nor count', '', 'bad-response'],
-      ['a count that does not fit', 'X-Weave-Records: 2\r\n', 'connection-lost'],
-      ['a count that fits', 'X-Weave-Records: 1\r\n', null],
-    ])('does not treat a list as complete if its end is undetectable: %s', async (__, headers, expected) => {
+  const line = '{"id":"a","modified":10.00,"payload":"x"}\n'
+  const lines = async (storage: BulkStorage) => await recordsOf(await listPage(storage))
+  const count = (storage: BulkStorage) => storage.count('tabs', { newer: timestamp(1) })
+  it.each<
+    [string, string, string, (storage: BulkStorage) => Promise<unknown>, UpstreamError['failure'] | null]
+  >([
+    ['a list with neither length, chunks nor count', line, '', lines, 'bad-response'],
+    ['a list with a count that does not fit', line, 'X-Weave-Records: 2\r\n', lines, 'connection-lost'],
+    ['a list with a count that fits', line, 'X-Weave-Records: 1\r\n', lines, null],
+    ['ids with a count that does not fit', '["a"]', 'X-Weave-Records: 2\r\n', count, 'connection-lost'],
+    ['ids whose array does not end', '["a"', '', count, 'bad-response'],
+    ['ids whose array ends', '["a"]', '', count, null],
+  ])(
+    'does not treat a list as complete if its end is undetectable: %s',
+    async (_, body, headers, read, expected) => {
       // A regular end and a reset look alike to the runtime's client.
-      const url = await startRaw(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${line}`)
+      const url = await startRaw(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${body}`)
       const { open, tokenServer, identity } = await openRig()
       const credentials = await tokenServer.exchange(identity())
       const endpoint = `${url}/1.5/${credentials.uid}`
@@ -298,8 +304,8 @@ describe('a read that fails', () => {
         .catch((error: UpstreamError) => error.failure)
 
       expect(outcome).toBe(expected)
-    })
-  })
+    },
+  )
 
   it.each<[string, number, Record<string, string>, (storage: BulkStorage) => Promise<unknown>]>([
     ['a count', 0, {}, (storage) => storage.count('tabs', { newer: timestamp(1) })],

@@ -207,7 +207,7 @@ describe('exchange', () => {
     const now = () => 0
     const tokenServer = new TokenServer({
       url: 'https://token.example.com',
-      send: async () => ({ status: 200, headers: new Headers(), bytes, isTooLong: false, stream: null }),
+      send: async () => ({ status: 200, headers: new Headers(), bytes, stream: null }),
       timeoutMs: 1,
       now,
       monotonicNow: now,

@@ -56,8 +56,9 @@ _NAMES = {
 
 
 def parse_account(text: str) -> Account:
-    """Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export` and quotes are allowed."""
+    """Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export`, quotes and comments are allowed."""
     found: Dict[str, str] = {}
+    text = re.sub(r"^[ \t]*#.*", "", text, flags=re.M)
     for name, value in re.findall(r"""\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)""", text):
         if name in _NAMES:
             found[_NAMES[name]] = _without_quotes(value)
@@ -102,7 +103,9 @@ def keep_token(account: Account) -> None:
         # The file may contain another account by now.
         if parse_account(text).refresh_token != account.refresh_token:
             return
-        text = re.sub(r"^((?:export )?BEARER_TOKEN=)[^\r\n]*", rf"\g<1>{account.token}", text, count=1, flags=re.M)
+        # A file may begin with a byte order mark.
+        lines = r"^(\ufeff?[ \t]*(?:export[ \t]+)?BEARER_TOKEN=)[^\r\n]*"
+        text = re.sub(lines, rf"\g<1>{account.token}", text, flags=re.M)
         # Created with mode 0600, under a unique name.
         descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
         try:

@@ -85,7 +85,10 @@ def _node_of(record: SyncRecord, clear: ClearRecord) -> BookmarkNode:
         kind = "folder"
     elif clear.get("type") == "separator":
         kind = "separator"
-    title = text_of(clear.get("title")) or _ROOT_TITLES.get(record.stored.id, "")
+    title = text_of(clear.get("title"))
+    # Firefox writes a root's id as its title, and shows a translated one.
+    if title in ("", record.stored.id):
+        title = _ROOT_TITLES.get(record.stored.id, title)
     return BookmarkNode(record, clear, kind, title)
 
 

@@ -58,6 +58,9 @@ export function writeAccountFile(path: string, account: Account): void {
   }
 }
 
+/** The lines that `parseAccount` may have read the token from; a file may begin with a byte order mark. */
+const tokenLines = /^(\uFEFF?[ \t]*(?:export[ \t]+)?BEARER_TOKEN=).*$/gm
+
 /** Replaces the access token in the file; other lines stay unchanged. */
 export function keepToken(path: string, account: Account, host: Host): void {
   try {
@@ -65,7 +68,7 @@ export function keepToken(path: string, account: Account, host: Host): void {
     // The file may contain another account by now.
     if (parseAccount(text).refreshToken !== account.refreshToken) return
     // A function, because a text may hold references like $&.
-    writeWhole(path, [text.replace(/^((?:export )?BEARER_TOKEN=).*$/m, (_, name) => name + account.token)])
+    writeWhole(path, [text.replaceAll(tokenLines, (_, name) => name + account.token)])
   } catch (error) {
     host.stderr.write(
       `warning: Cannot save the new access token in ${path} (${reasonOf(error)}): the next run has to renew it again\n`,
@@ -73,9 +76,13 @@ export function keepToken(path: string, account: Account, host: Host): void {
   }
 }
 
-/** Removes an account's file. */
+/** Removes an account's file. Throws `ClientError`. */
 export function removeAccountFile(path: string): void {
-  rmSync(path, { force: true })
+  try {
+    rmSync(path, { force: true })
+  } catch (error) {
+    throw new ClientError(`Cannot remove the account ${path} (${reasonOf(error)}): remove it yourself`)
+  }
 }
 
 /**

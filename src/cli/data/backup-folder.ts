@@ -43,16 +43,33 @@ export async function readState(backup: string): Promise<State> {
   }
 }
 
-/** Reads the records of a collection from a backup; none if it has no such file. */
+/**
+ * Reads the records of a collection from a backup; none if it has no such file. Skips damaged lines: the state says how many records there
+ * should be. Rejects with `ClientError` if the file can't be read.
+ */
 export async function* readRecords(backup: string, collection: string): AsyncGenerator<StoredRecord> {
-  const file = createReadStream(join(backup, fileOf(collection)), 'utf8')
+  const path = join(backup, fileOf(collection))
+  const file = createReadStream(path, 'utf8')
   try {
-    for await (const line of createInterface({ input: file, crlfDelay: Infinity }))
-      if (line !== '') yield JSON.parse(line)
+    for await (const line of createInterface({ input: file, crlfDelay: Infinity })) {
+      const record = recordOf(line)
+      if (record) yield record
+    }
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error
+    const { code } = error as NodeJS.ErrnoException
+    if (code === undefined) throw error
+    if (code !== 'ENOENT') throw new ClientError(`Cannot read ${path} (${reasonOf(error)})`)
   } finally {
     file.destroy()
+  }
+}
+
+function recordOf(line: string): StoredRecord | null {
+  try {
+    const record: Partial<StoredRecord> | null = JSON.parse(line)
+    return typeof record?.id === 'string' ? (record as StoredRecord) : null
+  } catch {
+    return null
   }
 }
 

@@ -13,10 +13,11 @@ import type { Host } from '../host.ts'
 /** Reads the account's values, tests each of them, and saves them. */
 export async function connect(options: GivenOptions, host: Host): Promise<number> {
   const [tokenServer] = options.get('token-server') ?? []
-  const path = accountPath(options, host)
-  const text = await readPastedLines(() => void host.stderr.write(instructions()), hasEverything)
-  if (text === null) return 1
+  let text: string | null = ''
   try {
+    const path = accountPath(options, host)
+    text = await readPastedLines(() => void host.stderr.write(instructions()), hasEverything)
+    if (text === null) return 1
     const given = parseAccount(text)
     if (Object.keys(given).length === 0)
       throw new ClientError('No line has the form NAME=value: paste the lines that Firefox prints')
@@ -36,7 +37,7 @@ export async function connect(options: GivenOptions, host: Host): Promise<number
   } catch (error) {
     if (!(error instanceof ClientError)) throw error
     host.stderr.write(`sync-bridge: ${nameOf(error)}${printable(error.message)}\n`)
-    const server = tokenServer ?? parseAccount(text).tokenServerUrl ?? mozillaTokenServer
+    const server = tokenServer ?? parseAccount(text ?? '').tokenServerUrl ?? mozillaTokenServer
     if (error.status === 503) host.stderr.write(`Token server: ${printable(server)}\n`)
     // Often left over from the sandbox, whose bridge rejects every real account.
     const { BRIDGE_URL } = host.environment
@@ -108,8 +109,9 @@ function recipe(): string {
 
 /** Revokes the refresh token and removes the account file. */
 export async function disconnect(options: GivenOptions, host: Host): Promise<number> {
-  const path = accountPath(options, host)
+  let path: string | null = null
   try {
+    path = accountPath(options, host)
     const given: Account = checkAccount(readAccountFile(path, host))
     if (isRenewable(given)) await revokeRefreshToken(given, fetch)
     removeAccountFile(path)
@@ -119,7 +121,8 @@ export async function disconnect(options: GivenOptions, host: Host): Promise<num
     return 0
   } catch (error) {
     if (!(error instanceof ClientError)) throw error
-    host.stderr.write(`sync-bridge: ${printable(error.message)}\n${path} was not removed.\n`)
+    host.stderr.write(`sync-bridge: ${printable(error.message)}\n`)
+    if (path !== null) host.stderr.write(`${path} was not removed.\n`)
     return 1
   }
 }

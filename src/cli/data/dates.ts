@@ -1,6 +1,7 @@
 import { UsageError } from './usage-error.ts'
 import type { GivenOptions } from '../command-line.ts'
 
+const dateForm = /^(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)?)?$/
 const unitMs: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /**
@@ -12,9 +13,10 @@ export function readMoment(options: GivenOptions, name: string, nowMs: number): 
   if (text === undefined) return null
   const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
   if (unit) return Math.max(0, nowMs - Number(count) * unitMs[unit]!)
-  const isDate = /^\d{4}-\d{2}-\d{2}$/.test(text)
-  const ms = /^\d{4}-\d{2}-\d{2}/.test(text) ? Date.parse(isDate ? `${text}T00:00` : text) : NaN
-  if (ms >= 0) return ms
+  const [, day] = dateForm.exec(text) ?? []
+  const ms = day === undefined ? NaN : Date.parse(day === text ? `${text}T00:00` : text)
+  // February 30 would parse as a day in March.
+  if (ms >= 0 && new Date(`${day}T00:00Z`).toISOString().startsWith(day!)) return ms
   const forms = 'write a date such as 2026-01-31 or 2026-01-31T18:00, or how long ago: 30m, 12h, 7d'
   throw new UsageError(`--${name} ${JSON.stringify(text)} is not a date: ${forms}`)
 }

@@ -7,7 +7,7 @@ import {
   markdownLink,
   plainBookmarks,
 } from '../../client/bookmark-lists.ts'
-import { bookmarkTree, foldersNamed, walk, type BookmarkNode } from '../../client/bookmarks.ts'
+import { bookmarkTree, walk, type BookmarkNode } from '../../client/bookmarks.ts'
 import { isReadable, type ReadableRecord, type SyncRecord } from '../../client/collection.ts'
 import { ClientError } from '../../client/errors.ts'
 import { tabsOf, textOf } from '../../client/fields.ts'
@@ -22,6 +22,7 @@ import {
   passwordsCsv,
   visitedPage,
 } from '../../client/files.ts'
+import { folderNamed } from '../../client/new-bookmark.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { isSpecial, writeWhole } from './account-file.ts'
 import { collectYoungGarbage } from './garbage.ts'
@@ -87,10 +88,10 @@ async function deliver(parts: Iterable<string>, output: string | null, host: Hos
     for (const part of parts) if (!(await writeOut(host, part))) return
     return
   }
-  // Ctrl+C takes effect only when the file is complete, because it would leave a draft with decrypted data. Not for pipes, which may block.
-  if (!isSpecial(output))
-    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) host.onSignal(name, () => {})
   try {
+    // Ctrl+C takes effect only when the file is complete, because it would leave a draft with decrypted data. Not for pipes, which may block.
+    if (!isSpecial(output))
+      for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) host.onSignal(name, () => {})
     writeWhole(output, parts)
   } catch (error) {
     throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
@@ -157,7 +158,8 @@ const shownIds = 10
 const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string | Iterable<string>>> = {
   async bookmarks(reading, { format, folder, since }) {
     const records = await reading.readAll('bookmarks', (record) => record)
-    const tops = changedSince(chosen(bookmarkTree(records), folder), since)
+    const tree = bookmarkTree(records)
+    const tops = changedSince(folder === null ? tree : [folderNamed(tree, folder)], since)
     return bookmarkFormats[format]!(tops)
   },
   async history(reading, { format, since }) {
@@ -258,14 +260,6 @@ function* listJson<Item>(items: Item[], shownAs: (item: Item) => unknown): Gener
 
 function jsonOf(value: unknown): string {
   return `${jsonText(value, 2)}\n`
-}
-
-/** The requested folder, or everything. */
-function chosen(tops: BookmarkNode[], folder: string | null): BookmarkNode[] {
-  if (folder === null) return tops
-  const found = foldersNamed(tops, folder)
-  if (found.length > 0) return found
-  throw new ClientError(`There is no folder ${JSON.stringify(folder)}`)
 }
 
 /** The nodes changed after a time, with their folders. */

@@ -4,17 +4,21 @@ import {
   describeAbsent,
   partialSuccess,
   printableLine,
+  refuseKeys,
   withAccount,
   writeOut,
   type Session,
 } from './session.ts'
 import { titleOf } from './title.ts'
+import { UsageError } from './usage-error.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
 /** Lists collections, or the records of one. */
 export function ls(options: GivenOptions, [collection]: string[], host: Host): Promise<number> {
+  if (collection === undefined && options.has('deleted'))
+    throw new UsageError('--deleted needs a COLLECTION, such as bookmarks')
   return withAccount(options, host, {}, (session) =>
     collection === undefined
       ? listCollections(session, options)
@@ -45,8 +49,7 @@ async function listRecords(
   name: string,
   options: GivenOptions,
 ): Promise<number> {
-  if (name === 'crypto')
-    throw new ClientError('"crypto" contains the keys of the account, which are not shown')
+  refuseKeys(name)
   const problem = await describeAbsent(client, name)
   if (problem !== null) throw new ClientError(problem)
   const wantsDeleted = options.has('deleted')

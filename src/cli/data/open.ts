@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isRenewable, renewToken } from '../../client/token.ts'
-import { stopSignals } from '../signals.ts'
+import { interruption } from '../signals.ts'
 import { withAccount } from './session.ts'
 import type { Account } from '../../client/account.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -18,6 +18,7 @@ export function open(options: GivenOptions, host: Host): Promise<number> {
       if (isRenewable(client.account)) client.account.token = await renewToken(client.account, fetch)
       return explorerLink(bridgeUrl, client.account)
     })
+    const stopped = interruption(host)
     const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
     try {
       const url = `http://127.0.0.1:${links.port}/${secret}`
@@ -26,7 +27,7 @@ export function open(options: GivenOptions, host: Host): Promise<number> {
       writeFileSync(page, `<meta http-equiv="refresh" content="0; url=${url}">`, { mode: 0o600 })
       tell(`Your data, decrypted in your browser:\n  ${url}\nPress Ctrl+C to stop.`)
       openInBrowser(page, host)
-      await stopSignals(host, 0).stop
+      await stopped
       return 0
     } finally {
       rmSync(folder, { recursive: true, force: true })

@@ -24,6 +24,8 @@ export interface Wanted {
 
 /** The changes to restore in a collection. */
 export interface Plan {
+  /** The ids of all its records in the backup. */
+  saved: Set<string>
   requests: TransactionRequest[]
   /** Records that are missing in the storage. */
   missing: ClearRecord[]
@@ -69,9 +71,18 @@ export class Translator {
     const current = new Map<string, StoredRecord>()
     for await (const { records } of this.client.collection(collection).storedPages({ pageSize: null }))
       for (const record of records) current.set(record.id, record)
-    const plan: Plan = { requests: [], missing: [], deleted: [], different: [], repaired: [], unreadable: [] }
+    const plan: Plan = {
+      saved: new Set(),
+      requests: [],
+      missing: [],
+      deleted: [],
+      different: [],
+      repaired: [],
+      unreadable: [],
+    }
     const restored = new Map<string, ClearRecord>()
     for await (const record of readRecords(this.backup, collection)) {
+      plan.saved.add(record.id)
       if (wanted.ids && !wanted.ids.has(record.id)) continue
       const there = current.get(record.id)
       if (there?.payload === record.payload) continue

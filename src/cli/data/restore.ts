@@ -1,11 +1,13 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
+import { readSyncKey } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
-import { backupNames, readState } from './backup-folder.ts'
+import { stopSignals } from '../signals.ts'
+import { backupNames, readState, type State } from './backup-folder.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
 import { Translator, type Plan } from './restore-plan.ts'
-import { partialSuccess, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import { countOf, partialSuccess, printableLine, withAccount, writeOut, type Session } from './session.ts'
 import { titleOf } from './title.ts'
 import { UsageError } from './usage-error.ts'
 import type { TransactionRequest } from '../../client/sync-client.ts'
@@ -29,31 +31,53 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
     throw new UsageError('--folder only applies to bookmarks')
   const overwrites = options.has('overwrite')
   const writes = overwrites || options.has('write')
+  const backupKey = readBackupKey(host)
   return withAccount(options, host, { writes }, async (session) => {
     const { client, tell } = session
     const backup = await findBackup(given!)
     tell(`From ${backup}`)
-    const key = host.environment.BACKUP_SYNC_KEY || client.account.syncKey
     if (client.account.syncKey === '')
       throw new ClientError('SYNC_KEY is missing from the account', { field: 'syncKey' })
-    const translator = await Translator.create(client, backup, key)
+    const translator = await Translator.create(client, backup, backupKey || client.account.syncKey)
     if (translator.hasNewKeys)
       tell('The account has new keys since this backup: records will be encrypted again')
     const wantedIds = folder === undefined ? null : await translator.idsOfFolder(folder)
     for (const id of ids ?? []) wantedIds?.add(id)
     const wanted = { ids: wantedIds ?? (ids ? new Set(ids) : null), deletedSince, overwrites }
-    const collections = folder === undefined ? await chooseCollections(backup, named) : ['bookmarks']
+    const state = await readState(backup)
+    const collections = folder === undefined ? chooseCollections(state, named) : ['bookmarks']
+    const absent = new Set(ids)
+    const throwIfStopped = writes ? stopBetweenBatches(session) : () => {}
     let isWhole = true
     for (const collection of collections) {
+      throwIfStopped()
       const plan = await translator.plan(collection, wanted)
       count(session, collection, plan, overwrites)
+      const records = state.get(collection)?.records ?? 0
+      const isIntact = plan.saved.size >= records
+      if (!isIntact)
+        tell(`  the backup is damaged: it has only ${plan.saved.size} of ${countOf(records, 'record')}`)
+      for (const id of plan.saved) absent.delete(id)
       if (!writes) await list(session, collection, plan, overwrites)
-      const isWritten = !writes || (await write(session, plan.requests))
-      isWhole &&= isWritten && plan.unreadable.length === 0
+      const isWritten = !writes || (await write(session, plan.requests, throwIfStopped))
+      isWhole &&= isWritten && isIntact && plan.unreadable.length === 0
     }
+    if (absent.size > 0) tell(`Not found in the backup: ${[...absent].map(printableLine).join(' ')}`)
+    isWhole &&= absent.size === 0
     if (!writes) tell('Nothing was written. Add --write to write this.')
     return isWhole ? 0 : partialSuccess
   })
+}
+
+/** The sync key of the backup, if it has another one than the account. Throws `UsageError`. */
+function readBackupKey({ environment }: Host): string | null {
+  const { BACKUP_SYNC_KEY } = environment
+  if (!BACKUP_SYNC_KEY) return null
+  try {
+    return readSyncKey(BACKUP_SYNC_KEY)
+  } catch (error) {
+    throw new UsageError(`BACKUP_SYNC_KEY: ${(error as Error).message}`)
+  }
 }
 
 /** Finds the backup: this folder, or the last complete one in it. */
@@ -64,8 +88,8 @@ async function findBackup(folder: string): Promise<string> {
   throw new ClientError(`No complete backup in ${folder}: name an incomplete one to restore it`)
 }
 
-async function chooseCollections(backup: string, named: string[]): Promise<string[]> {
-  const saved = new Set((await readState(backup)).keys())
+function chooseCollections(state: State, named: string[]): string[] {
+  const saved = new Set(state.keys())
   if (named.length === 0) return [...saved].filter((name) => !unlessNamed.has(name)).toSorted()
   const absent = named.find((name) => !saved.has(name) || never.has(name))
   if (absent !== undefined) throw new ClientError(`${absent} is not in this backup or cannot be restored`)
@@ -98,20 +122,43 @@ async function list({ host }: Session, collection: string, plan: Plan, overwrite
 
 const maxBatchBytes = 1_500_000
 
+/**
+ * Lets a signal stop a restore between two batches, so that it can say what it has written; a second one stops it at once. Returns a
+ * function that throws `ClientError` after a signal.
+ */
+function stopBetweenBatches({ host, tell }: Session): () => void {
+  const { stop, abort } = stopSignals(host, 0)
+  let isStopped = false
+  void stop.then(() => {
+    isStopped = true
+    tell('Stopping after this batch. Press Ctrl+C again to stop at once')
+  })
+  void abort.then((code) => process.exit(code))
+  return () => {
+    if (isStopped) throw new ClientError('Interrupted: run it again to write the rest')
+  }
+}
+
 /** Writes the planned changes; false if any was rejected. */
-async function write({ client, host, tell }: Session, requests: TransactionRequest[]): Promise<boolean> {
+async function write(
+  { client, host, tell }: Session,
+  requests: TransactionRequest[],
+  throwIfStopped: () => void,
+): Promise<boolean> {
   if (requests.length === 0) return true
   const progress = new Progress(host)
   const { maxRequests } = await client.info()
-  const refused: string[] = []
+  /** Ids by the reason. */
+  const refused = new Map<string, string[]>()
   let [written, changed, notAllowed] = [0, 0, 0]
   try {
     for (const part of parts(requests, maxRequests)) {
+      throwIfStopped()
       for (const [index, { status, body }] of (await client.transaction(part)).entries()) {
         if (status === 200) written += 1
         else if (status === 412) changed += 1
         else if (status === 405) notAllowed += 1
-        else refused.push(`${part[index]!.id} (${status} ${body.message ?? ''})`)
+        else refused.getOrInsertComputed(`${status} ${body.message ?? ''}`, () => []).push(part[index]!.id)
       }
       progress.show(`${written} of ${requests.length} written`)
     }
@@ -120,8 +167,9 @@ async function write({ client, host, tell }: Session, requests: TransactionReque
     tell(`  ${written} written, ${changed} skipped: changed meanwhile`)
   }
   if (notAllowed > 0) tell(`  ${notAllowed} rejected: this bridge has not enabled writes to this collection`)
-  if (refused.length > 0) tell(`  rejected: ${refused.map(printableLine).join(', ')}`)
-  return notAllowed === 0 && refused.length === 0 && changed === 0
+  for (const [reason, ids] of refused)
+    tell(`  ${ids.length} rejected (${reason}): ${ids.map(printableLine).join(' ')}`)
+  return notAllowed === 0 && refused.size === 0 && changed === 0
 }
 
 /** Splits requests into batches within the limits of number and size. */

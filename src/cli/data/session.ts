@@ -107,7 +107,7 @@ function originOfTokenServer(url: string): string {
 }
 
 function adviceFor({ field }: ClientError): string {
-  return field === 'token' ? '\nGet new values with "sync-bridge connect".' : ''
+  return field === null || field === 'bridgeUrl' ? '' : '\nGet new values with "sync-bridge connect".'
 }
 
 /** Makes text safe for a terminal: titles come from web pages and may contain control characters. */
@@ -135,6 +135,12 @@ export async function describeAbsent(client: SyncClient, name: string): Promise<
   if (names.includes(name)) return null
   const meant = nearest(name, [...names, ...firefoxCollections])
   return `The account has no collection ${JSON.stringify(name)}${meant ? `: did you mean ${meant}?` : ''}`
+}
+
+/** Throws `ClientError` for the collection whose content is the keys themselves. */
+export function refuseKeys(name: string): void {
+  if (name === 'crypto')
+    throw new ClientError('"crypto" contains the keys of the account, which are not shown')
 }
 
 /** "1 record", "2 records". */

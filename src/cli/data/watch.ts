@@ -1,7 +1,8 @@
 import { changes } from '../../client/changes.ts'
+import { interruption } from '../signals.ts'
 import { readMoment } from './dates.ts'
 import { jsonLine } from './ls.ts'
-import { describeAbsent, withAccount, writeOut } from './session.ts'
+import { describeAbsent, refuseKeys, withAccount, writeOut } from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
@@ -13,9 +14,10 @@ export function watch(options: GivenOptions, words: string[], host: Host): Promi
   const everySeconds = readSeconds(options)
   const [command] = options.get('exec') ?? []
   const stopping = new AbortController()
-  for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(name, () => stopping.abort())
+  void interruption(host).then(() => stopping.abort())
   return withAccount(options, host, {}, async ({ client, tell }) => {
     for (const name of named) {
+      refuseKeys(name)
       const problem = await describeAbsent(client, name)
       if (problem !== null) tell(`warning: ${problem}`)
     }
