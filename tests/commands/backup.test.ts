@@ -425,7 +425,7 @@ describe('restore', () => {
     expect(readable.map(({ id }) => id)).toEqual(wanted.map(({ id }) => id))
   })
 
-  it('restores what is left of a damaged backup, and says how much is missing', async () => {
+  it('restores what is left of a damaged backup, and reports how much is missing', async () => {
     const { user, folder } = someone('torn')
     await run(user, ['backup', folder])
     const [name] = readdirSync(folder)
@@ -454,7 +454,7 @@ describe('restore', () => {
     expect(code).toBe(3)
   })
 
-  it('takes the other key in each form, and rejects what is none', async () => {
+  it('accepts the other key in each form, and rejects anything else', async () => {
     const { user, folder } = someone('key forms')
     await run(user, ['backup', folder])
     const restored = (BACKUP_SYNC_KEY: string) => run(user, ['restore', folder, 'forms'], { BACKUP_SYNC_KEY })
@@ -470,7 +470,7 @@ describe('restore', () => {
     expect(bad.code).toBe(2)
   })
 
-  it('says what it has written when it is interrupted', async () => {
+  it('reports what it has written when it is interrupted', async () => {
     const { user, folder } = someone('interrupted')
     const made = Array.from({ length: 60 }, (_, index) => ({ id: `made${index}`, payload: foreign }))
     sandbox.write(user, 'forms', made)

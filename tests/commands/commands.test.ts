@@ -169,7 +169,7 @@ describe('connect', () => {
     },
   )
 
-  it('says so when "disconnect" cannot remove the file', async () => {
+  it('reports that "disconnect" cannot remove the file', async () => {
     const { account } = someone('stuck')
     chmodSync(account, 0o644)
     chmodSync(join(account, '..'), 0o555)
@@ -497,7 +497,7 @@ describe('export', () => {
     expect([unknown.errors, unknown.code]).toEqual(['sync-bridge: There is no folder "Yours"\n', 1])
   })
 
-  it('asks for an id where two folders have the same name', async () => {
+  it('asks for an id if two folders have the same name', async () => {
     const { user, account } = someone('ambiguous')
     const twins = { type: 'folder', title: 'Twins' }
     await write(
@@ -651,7 +651,7 @@ describe('watch', () => {
     expect([lines.length, watching.lines.length, code]).toEqual([21, 0, 0])
   })
 
-  it('stops after the running command, and leaves the other changes', async () => {
+  it('stops after the running command, and skips the remaining changes', async () => {
     const { account } = someone('stopping')
     const command = ['watch', 'bookmarks', '--since', '2020-01-01', '--exec', 'echo run; sleep 1']
     await using watching = start(command, { environment: { SYNC_BRIDGE_ACCOUNT: account } })
