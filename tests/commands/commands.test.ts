@@ -162,7 +162,7 @@ describe('connect', () => {
       const { errors, code } = await runToEnd([executablePath, name])
 
       expect(errors).toBe(
-        'sync-bridge: Cannot find the account: neither HOME nor XDG_CONFIG_HOME is set. Name it with --account FILE\n' +
+        'sync-bridge: Cannot find the account: neither HOME nor XDG_CONFIG_HOME is set. Specify it with --account FILE\n' +
           (name === 'connect' ? 'Nothing was saved.\n' : ''),
       )
       expect(code).toBe(1)
@@ -508,7 +508,7 @@ describe('export', () => {
 
     const { errors, code } = await runWith(account, ['export', 'bookmarks', '--folder', 'Twins'])
 
-    expect(errors).toContain('There are 2 folders "Twins": name one by its id, outertwin (in ')
+    expect(errors).toContain('There are 2 folders "Twins": use one of these ids: outertwin (in ')
     expect(errors).toContain('innertwin (in ')
     expect(code).toBe(1)
   })
