@@ -1,5 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { foreign, keyPairOf, linesOf } from '../examples/records.ts'
@@ -418,6 +427,21 @@ describe('export', () => {
     ])
     expect(refused.code).toBe(1)
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
+  })
+
+  it('writes the file that a link names, even before it exists', async () => {
+    const { account } = someone('linker')
+    const folder = makeFolder()
+    symlinkSync('target.html', join(folder, 'link.html'))
+
+    const outcomes = [
+      await runWith(account, ['export', 'bookmarks', '--output', join(folder, 'link.html')]),
+      await runWith(account, ['export', 'tabs', '--output', join(folder, 'link.html')]),
+    ]
+
+    expect(outcomes.map(({ code }) => code)).toEqual([0, 0])
+    expect(readlinkSync(join(folder, 'link.html'))).toBe('target.html')
+    expect(readFileSync(join(folder, 'target.html'), 'utf8')).toStartWith('[')
   })
 
   it('leaves no partial file behind when it is interrupted', async () => {
