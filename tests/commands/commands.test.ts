@@ -383,6 +383,22 @@ describe('ls', () => {
   })
 })
 
+describe('BRIDGE_URL', () => {
+  it('must not contain a password, which messages would repeat', async () => {
+    const { account } = someone('open')
+
+    const environment = { BRIDGE_URL: 'http://me:word@127.0.0.1:1' }
+    const listing = await runWith(account, ['ls'], '', environment)
+    const connecting = await runWith(account, ['connect'], readFileSync(account, 'utf8'), environment)
+
+    const message = 'sync-bridge: BRIDGE_URL must not contain a user or a password\n'
+    expect(listing).toMatchObject({ errors: message, code: 1 })
+    expect(connecting.errors).toBe(
+      `${message}Bridge: http://********@127.0.0.1:1, from BRIDGE_URL\nNothing was saved.\n`,
+    )
+  })
+})
+
 describe('export', () => {
   it.each([
     [['bookmarks'], /^<!DOCTYPE NETSCAPE-Bookmark-file-1>\n/],
