@@ -188,6 +188,7 @@ describe('connect', () => {
     })
 
     const code = await running.exited
+    chmodSync(join(account, '..'), 0o755)
 
     expect(running.errors()).toContain(
       `sync-bridge: Cannot remove the account ${account} (permission denied): remove it yourself\n`,

@@ -98,8 +98,8 @@ describe('a batch over a storage that fails at its k-th call', () => {
     expect(findings).toEqual([])
     expect(runs).toBeGreaterThan(40)
     // It is 9, with the usual upstream timeout of 20 s each; the server cuts a connection without a response after 240 s. Collections in
-    // sequence would take three times as many. Not exact, because calls that begin together may end apart.
-    expect(maxConsecutive).toBeWithin(2, 18)
+    // sequence would take three times as many. Not exact, because calls that begin together may end apart, or be noticed late.
+    expect(maxConsecutive).toBeWithin(1, 18)
   }, 300_000)
 })
 
