@@ -78,7 +78,7 @@ describe('the dependency rule', () => {
     expect(broken).toEqual([])
   })
 
-  it('keeps files from importing one another in a circle', () => {
+  it('has no import cycles', () => {
     const circles: string[] = []
     const visited = new Set<string>()
     const visit = (file: string, path: string[]): void => {
@@ -109,8 +109,8 @@ describe('the dependency rule', () => {
   })
 })
 
-describe('the entryPoints to the outside', () => {
-  it('are the only places that use what is behind them', () => {
+describe('the entry points to external resources', () => {
+  it('are the only code that uses them', () => {
     const broken = entryPoints.flatMap(({ what, where }) =>
       files
         .filter((file) => !where.test(file) && what.test(codeOf(file)))

@@ -37,9 +37,7 @@ const names: Record<string, keyof Account> = {
 /** Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export`, quotes and comments are allowed. */
 export function parseAccount(text: string): Partial<Account> {
   const found: Partial<Account> = {}
-  for (const [, name, value] of text
-    .replaceAll(/^[ \t]*#.*$/gm, '')
-    .matchAll(/\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)/g)) {
+  for (const [, name, value] of text.matchAll(/^[ \t]*#.*|\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)/gm)) {
     const field = names[name!]
     if (field) found[field] = withoutQuotes(value!)
   }
@@ -80,7 +78,7 @@ export function checkAccount(given: Partial<Account>): Account {
     token,
     keyId,
     bucket,
-    syncKey: value('syncKey') === '' ? '' : readSyncKey(value('syncKey')),
+    syncKey: value('syncKey') === '' ? '' : readKey(value('syncKey')),
     refreshToken: value('refreshToken'),
     tokenEndpoint: value('tokenEndpoint'),
     clientId: value('clientId'),
@@ -112,8 +110,7 @@ function readToken(text: string): string {
 }
 
 /** Reads a sync key as hexadecimal digits. Throws `ClientError`. */
-export function readSyncKey(given: string): string {
-  const text = withoutQuotes(given)
+export function readKey(text: string): string {
   if (/^[0-9a-f]{128}$/i.test(text)) return text
   if (/^[\w+/-]{86}={0,2}$/.test(text)) return hexOfBase64(text.replaceAll('=', ''))
   const forms = '128 hexadecimal digits, or 86 characters of base64url'

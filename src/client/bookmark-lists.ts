@@ -1,5 +1,5 @@
 /** Bookmarks as JSON, CSV, URLs and Markdown. */
-import { walk, withDepths, type BookmarkNode } from './bookmarks.ts'
+import { walk, type BookmarkNode } from './bookmarks.ts'
 import { addedMsOf, tagsOf, textOf } from './fields.ts'
 import { csv, isoOf, noFormula } from './files.ts'
 
@@ -72,14 +72,15 @@ export function inOneLine(url: string): string {
 /** Formats bookmarks as nested Markdown lists, with a heading for each top-level folder. */
 export function bookmarksMarkdown<More>(tops: BookmarkNode<More>[]): string {
   const lines: string[] = []
-  for (const { record, kind, title, depth } of withDepths(tops)) {
+  const add = ({ record, kind, title }: BookmarkNode<More>, depth: number) => {
     const indent = '  '.repeat(Math.max(0, depth - 2))
     const url = textOf(record.clear.bmkUri)
     if (kind === 'folder' && depth === 1)
       lines.push(`${lines.length > 0 ? '\n' : ''}# ${inMarkdown(title)}\n`)
     else if (kind === 'folder') lines.push(`${indent}- **${inMarkdown(title)}**`)
-    else if (kind === 'bookmark' && url !== '') lines.push(`${indent}- ${markdownLink(title, url)}`)
+    else if (kind === 'bookmark' && url) lines.push(`${indent}- ${markdownLink(title, url)}`)
   }
+  for (const top of tops) for (const node of walk([top])) add(node, node.level - top.level + 1)
   return lines.map((line) => `${line}\n`).join('')
 }
 

@@ -71,9 +71,10 @@ function nodeOf<More>(
   add?: (record: ReadableRecord, title: string) => More,
 ): BookmarkNode<More> {
   const { type, title } = record.clear
+  const { id } = record.stored
   const own = textOf(title)
   // Firefox writes a root's id as its title, and shows a translated one.
-  const name = (['', record.stored.id].includes(own) && rootTitles.get(record.stored.id)) || own
+  const name = own && own !== id ? own : (rootTitles.get(id) ?? own)
   const kind = type === 'folder' || type === 'separator' ? type : 'bookmark'
   const place = { children: [], parent: null, level: 1, position: 1, siblings: 1, count: 0, path: '' }
   return { title: name, ...add?.(record, name), record, kind, ...place } as BookmarkNode<More>
@@ -118,17 +119,6 @@ export function walk<More>(
     for (let index = node.children.length - 1; index >= 0; index--) waiting.push(node.children[index]!)
   }
   return found
-}
-
-/** Lists the nodes of some folders with their depths below them, starting at 1; the folders may be at any level. */
-export function withDepths<More>(
-  tops: BookmarkNode<More>[],
-): (Pick<BookmarkNode, 'record' | 'kind' | 'title'> & { depth: number })[] {
-  return tops.flatMap((top) =>
-    walk([top]).map(({ record, kind, title, level }) => {
-      return { record, kind, title, depth: level - top.level + 1 }
-    }),
-  )
 }
 
 /** Finds folders by id, or else by title. */

@@ -79,8 +79,8 @@ export async function collectionKeys(
 
 /** Whether a value is a pair of keys of 32 bytes, in base64. */
 function isKeyTexts(value: unknown): value is [string, string] {
-  const isKey = (text: unknown) => typeof text === 'string' && /^[A-Za-z\d+/]{43}=?$/.test(text)
-  return Array.isArray(value) && isKey(value[0]) && isKey(value[1])
+  const [first, second] = Array.isArray(value) ? value : []
+  return [first, second].every((text) => typeof text === 'string' && /^[A-Za-z\d+/]{43}=?$/.test(text))
 }
 
 /** Decrypts a record. Rejects with `UnreadableRecord` if it was encrypted with another key, tampered with, or belongs to another id. */

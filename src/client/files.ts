@@ -1,5 +1,5 @@
 /** Formats records as files for other programs. */
-import { withDepths, type BookmarkNode } from './bookmarks.ts'
+import { walk, type BookmarkNode } from './bookmarks.ts'
 import { addedMsOf, tagsOf, textOf, visitTimes, type Fields } from './fields.ts'
 import type { ReadableRecord, SyncRecord } from './collection.ts'
 
@@ -35,7 +35,7 @@ function linesOf<More>(tops: BookmarkNode<More>[]): string[] {
   const closeTo = (level: number) => {
     for (; open > level; open -= 1) write(open, '</DL><p>')
   }
-  for (const { record, kind, title, depth: level } of withDepths(tops)) {
+  const add = ({ record, kind, title }: BookmarkNode<More>, level: number) => {
     closeTo(level - 1)
     const { bmkUri, keyword } = record.clear
     const addedMs = addedMsOf(record.clear)
@@ -52,6 +52,8 @@ function linesOf<More>(tops: BookmarkNode<More>[]): string[] {
       write(level, `<DT>${tag('A', { HREF: bmkUri, ...date, ...tagged, ...named }, title || bmkUri)}`)
     }
   }
+  // Each folder may be at any level.
+  for (const top of tops) for (const node of walk([top])) add(node, node.level - top.level + 1)
   closeTo(0)
   return lines
 }

@@ -31,7 +31,7 @@ interface Pausable {
   readonly backoffUntilMs: number
 }
 
-/** Waits for so many seconds, or longer if the bridge has asked for it with `Backoff`. Rejects when the signal is aborted. */
+/** Waits for that many seconds, or longer if the bridge has asked for it with `Backoff`. Rejects when the signal is aborted. */
 export async function rest(requests: Pausable, seconds: number, signal?: AbortSignal): Promise<void> {
   const { onPause, sleep = wait } = requests.options
   const backoffSeconds = (requests.backoffUntilMs - Date.now()) / 1000

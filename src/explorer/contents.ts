@@ -14,7 +14,7 @@ export interface Content {
 }
 
 interface Arranged extends Content {
-  /** What a search looks through: each page once, at its last visit. */
+  /** The items that a search covers: each page once, at its last visit. */
   findable: Group[]
 }
 

@@ -66,7 +66,7 @@ export class Bodies {
     for (const body of this.#bodies) if (body.dueAtMs <= nowMs) body.drop(notReceived())
   }
 
-  /** Reserves memory for a body. Throws the error that rejects the body when there is none. */
+  /** Reserves memory for a body. Throws the error that rejects the body if there is not enough. */
   reserve(body: IncomingBody, bytes: number): void {
     if (body.memory.tryGrow(bytes)) return
     this.dropForMemory(body)

@@ -151,7 +151,7 @@ export class ConsistentReads {
     })
   }
 
-  /** Passes the elements of a list to `take`, in order, whatever pages the storage makes of it. */
+  /** Passes the elements of a list to `take`, in order, however the storage pages it. */
   async #each(options: ListOptions, isFull: boolean, take: (element: unknown) => void): Promise<void> {
     const trail = new OffsetTrail()
     let offset: string | null = null

@@ -63,7 +63,7 @@ describe('parseAccount', () => {
     expect(parseAccount('eyJhbGciOi.a.b')).toEqual({})
   })
 
-  it('ignores comments, as shells do', () => {
+  it('ignores comments, like shells', () => {
     const text = '\uFEFFKEY_ID=1-x\r\n# KEY_ID=2-x\r\n\t#BRIDGE_URL=http://127.0.0.1:8000\r\n'
 
     expect(parseAccount(text)).toEqual({ keyId: '1-x' })

@@ -55,7 +55,7 @@ describe('bookmarksHtml', () => {
     ])
   })
 
-  it('can have folders of different levels, whichever comes first', () => {
+  it('supports folders of different levels, in any order', () => {
     const tree = bookmarkTree([
       folder('menu', 'places', ['outer']),
       folder('outer', 'menu', ['inner']),
@@ -184,7 +184,7 @@ describe('bookmarksMarkdown and bookmarkUrls', () => {
     )
   })
 
-  it('have nothing that a terminal would obey, and no link without an address', () => {
+  it('contain no control characters, and no link without a URL', () => {
     const odd = bookmarkTree([
       bookmark('a', 'menu', { title: 'red\u001b[31m', bmkUri: 'https://a.example/\u001b[2J' }),
       record({ id: 'feed', type: 'livemark', title: 'Feed', parentid: 'menu' }),

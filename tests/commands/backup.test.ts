@@ -246,24 +246,42 @@ describe('backup', () => {
     expect(backupsIn(folder)[1]).toEqual(stored(user))
   })
 
-  it('reports which backup cannot be read, and uses the previous one once it is removed', async () => {
-    const { user, folder } = someone('damaged')
-    for (const _ of [1, 2]) await run(user, ['backup', folder])
-    const last = join(folder, readdirSync(folder).toSorted()[1]!)
-    writeFileSync(join(last, 'state.json'), '')
+  it('reads a collection again whose file in the last backup is damaged', async () => {
+    const { user, folder } = someone('decayed')
+    await run(user, ['backup', folder])
+    const file = join(folder, readdirSync(folder)[0]!, 'bookmarks.jsonl')
+    const text = readFileSync(file, 'utf8')
+    const at = text.indexOf('ciphertext') + 40
+    writeFileSync(file, text.slice(0, at) + (text[at] === 'A' ? 'B' : 'A') + text.slice(at + 1))
 
-    const outcomes = [await run(user, ['backup', folder]), await run(user, ['restore', folder])]
-    rmSync(last, { recursive: true })
-    const removed = await run(user, ['backup', folder])
+    const { said, code } = await run(user, ['backup', folder])
 
-    for (const { said, code } of outcomes) {
-      expect(said).toContain(`sync-bridge: Cannot read ${last}: `)
-      expect(said).toEndWith('. Remove it to use the previous backup\n')
-      expect(code).toBe(1)
-    }
-    expect(removed.code).toBe(0)
-    expect(removed.said.match(/unchanged/g)).toHaveLength(9)
+    expect(code).toBe(0)
+    expect(said.match(/unchanged/g)).toHaveLength(8)
+    expect(backupsIn(folder)[1]).toEqual(stored(user))
   })
+
+  it.each(['', '{"bookmarks":null}'])(
+    'reports which backup cannot be read, and uses the previous one once it is removed: %p',
+    async (text) => {
+      const { user, folder } = someone(`damaged ${text}`)
+      for (const _ of [1, 2]) await run(user, ['backup', folder])
+      const last = join(folder, readdirSync(folder).toSorted()[1]!)
+      writeFileSync(join(last, 'state.json'), text)
+
+      const outcomes = [await run(user, ['backup', folder]), await run(user, ['restore', folder])]
+      rmSync(last, { recursive: true })
+      const removed = await run(user, ['backup', folder])
+
+      for (const { said, code } of outcomes) {
+        expect(said).toContain(`sync-bridge: Cannot read ${last}: `)
+        expect(said).toEndWith('. Remove it to use the previous backup\n')
+        expect(code).toBe(1)
+      }
+      expect(removed.code).toBe(0)
+      expect(removed.said.match(/unchanged/g)).toHaveLength(9)
+    },
+  )
 
   it('supports collections named like a property of every object', async () => {
     const { user, folder } = someone('named')
@@ -425,7 +443,7 @@ describe('restore', () => {
     expect(readable.map(({ id }) => id)).toEqual(wanted.map(({ id }) => id))
   })
 
-  it('restores what is left of a damaged backup, and says how much is missing', async () => {
+  it('restores what is left of a damaged backup, and reports how much is missing', async () => {
     const { user, folder } = someone('torn')
     await run(user, ['backup', folder])
     const [name] = readdirSync(folder)
@@ -454,7 +472,7 @@ describe('restore', () => {
     expect(code).toBe(3)
   })
 
-  it('takes the other key in each form, and rejects what is none', async () => {
+  it('accepts the other key in each form, and rejects anything else', async () => {
     const { user, folder } = someone('key forms')
     await run(user, ['backup', folder])
     const restored = (BACKUP_SYNC_KEY: string) => run(user, ['restore', folder, 'forms'], { BACKUP_SYNC_KEY })
@@ -470,7 +488,7 @@ describe('restore', () => {
     expect(bad.code).toBe(2)
   })
 
-  it('says what it has written when it is interrupted', async () => {
+  it('reports what it has written when it is interrupted', async () => {
     const { user, folder } = someone('interrupted')
     const made = Array.from({ length: 60 }, (_, index) => ({ id: `made${index}`, payload: foreign }))
     sandbox.write(user, 'forms', made)

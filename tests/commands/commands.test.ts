@@ -1,5 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { chmodSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { foreign, keyPairOf, linesOf } from '../examples/records.ts'
@@ -169,7 +178,7 @@ describe('connect', () => {
     },
   )
 
-  it('says so when "disconnect" cannot remove the file', async () => {
+  it('reports that "disconnect" cannot remove the file', async () => {
     const { account } = someone('stuck')
     chmodSync(account, 0o644)
     chmodSync(join(account, '..'), 0o555)
@@ -374,6 +383,22 @@ describe('ls', () => {
   })
 })
 
+describe('BRIDGE_URL', () => {
+  it('must not contain a password, which messages would repeat', async () => {
+    const { account } = someone('open')
+
+    const environment = { BRIDGE_URL: 'http://me:word@127.0.0.1:1' }
+    const listing = await runWith(account, ['ls'], '', environment)
+    const connecting = await runWith(account, ['connect'], readFileSync(account, 'utf8'), environment)
+
+    const message = 'sync-bridge: BRIDGE_URL must not contain a user or a password\n'
+    expect(listing).toMatchObject({ errors: message, code: 1 })
+    expect(connecting.errors).toBe(
+      `${message}Bridge: http://********@127.0.0.1:1, from BRIDGE_URL\nNothing was saved.\n`,
+    )
+  })
+})
+
 describe('export', () => {
   it.each([
     [['bookmarks'], /^<!DOCTYPE NETSCAPE-Bookmark-file-1>\n/],
@@ -418,6 +443,21 @@ describe('export', () => {
     ])
     expect(refused.code).toBe(1)
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
+  })
+
+  it('writes the file that a link names, even before it exists', async () => {
+    const { account } = someone('linker')
+    const folder = makeFolder()
+    symlinkSync('target.html', join(folder, 'link.html'))
+
+    const outcomes = [
+      await runWith(account, ['export', 'bookmarks', '--output', join(folder, 'link.html')]),
+      await runWith(account, ['export', 'tabs', '--output', join(folder, 'link.html')]),
+    ]
+
+    expect(outcomes.map(({ code }) => code)).toEqual([0, 0])
+    expect(readlinkSync(join(folder, 'link.html'))).toBe('target.html')
+    expect(readFileSync(join(folder, 'target.html'), 'utf8')).toStartWith('[')
   })
 
   it('leaves no partial file behind when it is interrupted', async () => {
@@ -497,7 +537,7 @@ describe('export', () => {
     expect([unknown.errors, unknown.code]).toEqual(['sync-bridge: There is no folder "Yours"\n', 1])
   })
 
-  it('asks for an id where two folders have the same name', async () => {
+  it('asks for an id if two folders have the same name', async () => {
     const { user, account } = someone('ambiguous')
     const twins = { type: 'folder', title: 'Twins' }
     await write(
@@ -651,7 +691,7 @@ describe('watch', () => {
     expect([lines.length, watching.lines.length, code]).toEqual([21, 0, 0])
   })
 
-  it('stops after the running command, and leaves the other changes', async () => {
+  it('stops after the running command, and skips the remaining changes', async () => {
     const { account } = someone('stopping')
     const command = ['watch', 'bookmarks', '--since', '2020-01-01', '--exec', 'echo run; sleep 1']
     await using watching = start(command, { environment: { SYNC_BRIDGE_ACCOUNT: account } })

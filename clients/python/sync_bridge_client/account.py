@@ -58,8 +58,7 @@ _NAMES = {
 def parse_account(text: str) -> Account:
     """Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export`, quotes and comments are allowed."""
     found: Dict[str, str] = {}
-    text = re.sub(r"^[ \t]*#.*", "", text, flags=re.M)
-    for name, value in re.findall(r"""\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)""", text):
+    for name, value in re.findall(r"""^[ \t]*#.*|\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)""", text, re.M):
         if name in _NAMES:
             found[_NAMES[name]] = _without_quotes(value)
     return Account(**found)  # type: ignore[arg-type]  # mypy can't infer which fields are strings

@@ -81,7 +81,7 @@ class Requests:
             self._options.sleep(seconds)
 
     def rest(self, seconds: float) -> None:
-        """Waits for so many seconds, or longer if the bridge has asked for it with `Backoff`."""
+        """Waits for that many seconds, or longer if the bridge has asked for it with `Backoff`."""
         backoff_seconds = self._backoff_until - time.time()
         if backoff_seconds > seconds and self._options.on_pause is not None:
             self._options.on_pause(math.ceil(backoff_seconds), 200)

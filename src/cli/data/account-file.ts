@@ -2,15 +2,17 @@ import { randomUUID } from 'node:crypto'
 import {
   closeSync,
   fsyncSync,
+  lstatSync,
   mkdirSync,
   openSync,
+  readlinkSync,
   realpathSync,
   renameSync,
   rmSync,
   statSync,
   writeSync,
 } from 'node:fs'
-import { basename, dirname, join } from 'node:path'
+import { basename, dirname, join, resolve } from 'node:path'
 import { formatAccount, parseAccount, type Account } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
@@ -122,11 +124,12 @@ function writeParts(file: number, parts: Iterable<string>, sync = () => {}): voi
   }
 }
 
-/** Follows a symbolic link. */
+/** Follows a symbolic link, also to a file that does not exist yet. */
 function targetOf(path: string): string {
   try {
     return realpathSync(path)
   } catch {
-    return path
+    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()
+    return isLink ? resolve(dirname(path), readlinkSync(path)) : path
   }
 }

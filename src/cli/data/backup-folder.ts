@@ -14,6 +14,8 @@ export interface SavedCollection {
   /** Changes when Firefox wipes the collection; null if unknown. */
   syncId: string | null
   records: number
+  /** The SHA-256 of its file, in hexadecimal. */
+  sha256: string
   /** The number of records that the key does not decrypt. */
   unreadable: number
 }
@@ -36,10 +38,26 @@ export async function backupNames(folder: string): Promise<{ all: string[]; comp
 /** Reads the state of a backup. Rejects with `ClientError` if that fails. */
 export async function readState(backup: string): Promise<State> {
   try {
-    return new Map(Object.entries(JSON.parse(await readFile(join(backup, 'state.json'), 'utf8'))))
+    const state: State = new Map(
+      Object.entries(JSON.parse(await readFile(join(backup, 'state.json'), 'utf8'))),
+    )
+    if (![...state.values()].every((saved) => typeof saved?.etag === 'string'))
+      throw new Error('state.json is damaged')
+    return state
   } catch (error) {
     const remedy = 'Remove it to use the previous backup'
     throw new ClientError(`Cannot read ${backup}: ${(error as Error).message}. ${remedy}`, { cause: error })
+  }
+}
+
+/** The SHA-256 of a collection's file, in hexadecimal; null if it can't be read. */
+export async function digestOf(backup: string, collection: string): Promise<string | null> {
+  const hash = new Bun.CryptoHasher('sha256')
+  try {
+    for await (const chunk of createReadStream(join(backup, fileOf(collection)))) hash.update(chunk as Buffer)
+    return hash.digest('hex')
+  } catch {
+    return null
   }
 }
 

@@ -4,7 +4,15 @@ import { collectionKeys, decryptRecord, keyPairFromHex, UnreadableRecord } from 
 import { ClientError } from '../../client/errors.ts'
 import { collectionPattern } from '../../domain/record.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import { backupNames, fileOf, incompleteMark, readRecords, readState, type State } from './backup-folder.ts'
+import {
+  backupNames,
+  digestOf,
+  fileOf,
+  incompleteMark,
+  readRecords,
+  readState,
+  type State,
+} from './backup-folder.ts'
 import { Progress } from './progress.ts'
 import { countOf, partialSuccess, printableLine, withAccount, type Session } from './session.ts'
 import { UsageError } from './usage-error.ts'
@@ -122,8 +130,8 @@ class Backup {
       }
       const syncId = syncIds[name]?.syncID ?? null
       const known = before.get(name)
-      const saved = known ? await collect(readRecords(last!, name)).catch(() => []) : []
-      const isIntact = known !== undefined && saved.length === known.records && known.syncId === syncId
+      const isIntact = known?.syncId === syncId && known.sha256 === (await digestOf(last!, name))
+      const saved = isIntact ? await collect(readRecords(last!, name)) : []
       const savedAt = isIntact ? Number(known.etag.replaceAll('"', '')) : null
       const unchanged = { fresh: 0, all: saved, changedAt: lastModified, stored: saved.length }
       // A collection with an older timestamp was wiped and filled again, possibly with older records.
@@ -142,8 +150,10 @@ class Backup {
         join(draft, fileOf(name)),
         found.all.map((record) => `${JSON.stringify(record)}\n`).join(''),
       )
+      const sha256 = await digestOf(draft, name)
+      if (sha256 === null) throw new ClientError(`Cannot read ${join(draft, fileOf(name))}`)
       const [records, unreadable] = [found.all.length, known?.unreadable ?? 0]
-      state.set(name, { etag: `"${found.changedAt}"`, syncId, records, unreadable })
+      state.set(name, { etag: `"${found.changedAt}"`, syncId, records, sha256, unreadable })
       const news = savedAt === lastModified ? 'unchanged' : countOf(found.fresh, 'record')
       tell(`[${index + 1}/${collections.length}] ${name}: ${news}`)
       if (found.stored > found.all.length)

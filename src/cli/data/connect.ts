@@ -40,8 +40,8 @@ export async function connect(options: GivenOptions, host: Host): Promise<number
     const server = tokenServer ?? parseAccount(text ?? '').tokenServerUrl ?? mozillaTokenServer
     if (error.status === 503) host.stderr.write(`Token server: ${printable(server)}\n`)
     // Often left over from the sandbox, whose bridge rejects every real account.
-    const { BRIDGE_URL } = host.environment
-    if (BRIDGE_URL) host.stderr.write(`Bridge: ${printable(BRIDGE_URL)}, from BRIDGE_URL\n`)
+    const bridgeUrl = host.environment.BRIDGE_URL?.replace(/\/\/[^/]*@/, '//********@')
+    if (bridgeUrl) host.stderr.write(`Bridge: ${printable(bridgeUrl)}, from BRIDGE_URL\n`)
     host.stderr.write('Nothing was saved.\n')
     return 1
   }

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { readSyncKey } from '../../client/account.ts'
+import { readKey, withoutQuotes } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
 import { stopSignals } from '../signals.ts'
 import { backupNames, readState, type State } from './backup-folder.ts'
@@ -74,7 +74,7 @@ function readBackupKey({ environment }: Host): string | null {
   const { BACKUP_SYNC_KEY } = environment
   if (!BACKUP_SYNC_KEY) return null
   try {
-    return readSyncKey(BACKUP_SYNC_KEY)
+    return readKey(withoutQuotes(BACKUP_SYNC_KEY))
   } catch (error) {
     throw new UsageError(`BACKUP_SYNC_KEY: ${(error as Error).message}`)
   }
