@@ -5,19 +5,31 @@ export function wordsOf(typed: string): string[] {
   return fold(typed).split(/\s+/).filter(Boolean)
 }
 
-/** Searches groups. A longer query only searches the results of the shorter one. */
+interface Result {
+  words: string[]
+  found: Group[]
+}
+
+/** Searches groups. A longer query only searches the results of the shorter one, to which Backspace returns. */
 export class Search {
-  readonly #last = new WeakMap<Group[], { words: string[]; found: Group[] }>()
+  /** The results for each list of groups, each from the one before. */
+  readonly #results = new WeakMap<Group[], Result[]>()
 
   /** The items that contain all words; everything without words. */
   matching(groups: Group[], words: string[]): Group[] {
-    if (words.length === 0) return groups
-    const last = this.#last.get(groups)
-    const isNarrower = last?.words.every((word) => words.some((longer) => longer.includes(word)))
-    const found = (isNarrower ? last!.found : groups).flatMap((group) => matchingPart(group, words))
-    this.#last.set(groups, { words, found })
+    const results = this.#results.get(groups) ?? [{ words: [], found: groups }]
+    this.#results.set(groups, results)
+    while (!isNarrower(words, results.at(-1)!.words)) results.pop()
+    const last = results.at(-1)!
+    if (words.join(' ') === last.words.join(' ')) return last.found
+    const found = last.found.flatMap((group) => matchingPart(group, words))
+    results.push({ words, found })
     return found
   }
+}
+
+function isNarrower(words: string[], others: string[]): boolean {
+  return others.every((other) => words.some((word) => word.includes(other)))
 }
 
 /** The title of a group counts for its items, so the name of a device finds its tabs. */

@@ -16,9 +16,10 @@ export function choice(): Choice {
   return { words: wordsOf(typed()), order: order.value as Order, tag: tag.value }
 }
 
-/** Clears search, order and filter. */
+/** Clears search, order and filter, and the tags of the account. */
 export function resetTools(): void {
   for (const field of [search, order, tag]) field.value = ''
+  offerTags(new Map())
 }
 
 let offered: Map<string, number> | null = null
@@ -50,7 +51,7 @@ export function onChoice(act: () => void): void {
     act()
   })
   document.addEventListener('keydown', (event) => {
-    if (event.key !== '/' || event.target instanceof HTMLInputElement || byId('explorer').hidden) return
+    if (event.key !== '/' || event.target === search || byId('explorer').hidden) return
     event.preventDefault()
     search.focus()
   })

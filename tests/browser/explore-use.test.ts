@@ -312,6 +312,17 @@ describe('Escape', () => {
   })
 })
 
+describe('the slash', () => {
+  it('focuses the search, also from a checkbox, and can be typed there', async () => {
+    const page = await world.open()
+    await page.locator('#explorer [data-keeps-key]').focus()
+    await page.keyboard.press('/')
+    await page.keyboard.type('a/b')
+
+    expect(await page.inputValue('#search')).toBe('a/b')
+  })
+})
+
 /** Inspects everything that the page can show. */
 async function walk(page: Page, look: (name: string) => Promise<void>): Promise<void> {
   for (const view of views) {

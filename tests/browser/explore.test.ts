@@ -568,9 +568,13 @@ describe('/v1/explore in Chromium', () => {
     await paste(lines.replaceAll('&', '\n'))
     await page.click('#open')
     await isRead(page)
+    const offered = await page.locator('#tag option').allTextContents()
     await page.click('#leave')
     const left = await formValues(page)
+    const tags = await page.locator('#tag option').allTextContents()
 
     expect(left).toEqual(['', '', '', ''])
+    expect(offered.length).toBeGreaterThan(1)
+    expect(tags).toEqual(['any'])
   })
 })

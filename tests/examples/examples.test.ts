@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { parseAccount } from '../../src/client/account.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startBrowser } from '../browser/browser.ts'
+import { accessibilityFaults } from '../browser/inspect.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { clientPackage } from '../support/client-package.ts'
 import { endAll } from '../support/executable.ts'
@@ -56,6 +57,7 @@ describe('tabs.html', () => {
     const problem = await page.textContent('#problem')
     const devices = await page.locator('h2').allTextContents()
     const tabs = await page.locator('li').count()
+    const faults = await accessibilityFaults(page)
     await page.fill('input[name=token]', user.bearerToken({ expiresInSeconds: -3600 }))
     await page.click('button')
     await page.waitForSelector('#problem:not(:empty)')
@@ -72,7 +74,8 @@ describe('tabs.html', () => {
       '居間のタブレット (3)',
     ])
     expect(tabs).toBe(24)
-    expect(afterwards).toEqual([expect.stringContaining('get a new one with the recipe'), 0])
+    expect(faults).toEqual([])
+    expect(afterwards).toEqual([expect.stringMatching(/\w\. If .* get a new one with the recipe\.$/), 0])
     expect(wrong.filter((told) => !/favicon|404|401/.test(told))).toEqual([])
   })
 })

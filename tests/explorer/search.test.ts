@@ -29,6 +29,16 @@ describe('Search', () => {
     expect(find(groups, '  ')).toHaveLength(4)
   })
 
+  it('finds the same when words are typed, shortened and typed again', () => {
+    const groups = group(titled('Bread', 'Breakfast', 'Bread and butter', 'Break'))
+    const search = new Search()
+    const typed = ['b', 'brea', 'bread', 'bread a', 'bread', 'brea', 'break', 'brea', 'butter', 'bread', '']
+
+    for (const text of typed)
+      expect(titlesOf(search.matching(groups, wordsOf(text)))).toEqual(find(groups, text))
+    expect(search.matching(groups, ['brea'])).toBe(search.matching(groups, ['brea']))
+  })
+
   it('finds a device by its name, with its tabs, and a tab by words of both', () => {
     const device = { kind: 'phone', about: '', seenMs: 1, record: record('phone') } as const
     const groups: Group[] = [{ title: 'Téléphone', items: titled('News', 'Bread'), device }]
