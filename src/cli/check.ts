@@ -3,7 +3,14 @@ import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { versionPrefix } from '../service/bridge.ts'
 import { connect } from '../service/services.ts'
 import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
-import { describeAddressError, originOf, publicAddress, requireFree } from './listening.ts'
+import {
+  describeAddressError,
+  metricsAddress,
+  originOf,
+  publicAddress,
+  requireFree,
+  type ListeningAddress,
+} from './listening.ts'
 import { loadSettings } from './load-settings.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { GivenOptions } from './command-line.ts'
@@ -46,7 +53,7 @@ export async function check(
   return ok ? 0 : 2
 }
 
-/** Tests the services that this one depends on, and the address to listen on. */
+/** Tests the services that this one depends on, and the addresses to listen on. */
 export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   let redisError: string | null = null
   const { tokenServer, store } = connect(settings, host, {
@@ -54,10 +61,12 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
     breaker() {},
     redisTrouble: (trouble, code) => void (redisError = code ?? trouble),
   })
-  const [refusal, isCacheWell, address] = await Promise.all([
+  const metrics = metricsAddress(settings)
+  const [refusal, isCacheWell, address, metricsVerdict] = await Promise.all([
     probeTokenServer(() => tokenServer.exchange(unknownIdentity)),
     store === null || respondsSoon(() => store.ping()),
-    tryAddress(settings),
+    tryAddress(publicAddress(settings), () => runningVersion(settings)),
+    metrics && tryAddress(metrics, () => servesMetrics(metrics)),
   ])
   await store?.close()
   const silence = `no response (${redisError ?? 'timed out'}): check service.cache_url, or set service.cache_backend = memory`
@@ -65,6 +74,7 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
     'token server': { ok: refusal === null, detail: refusal ?? 'OK' },
     cache: { ok: isCacheWell, detail: isCacheWell ? 'OK' : silence },
     address,
+    ...(metricsVerdict && { 'metrics address': metricsVerdict }),
   }
 }
 
@@ -90,20 +100,24 @@ const hints: [RegExp, string][] = [
   [/ALTNAME|HOSTNAME_MISMATCH/, ': its certificate is for another host'],
   [/CERT_HAS_EXPIRED/, ': its certificate has expired'],
   [/ECONNREFUSED/, ': nothing listens there; check service.token_server_url'],
+  [/EPROTO/, ': no TLS there; check service.token_server_url'],
+  [/Lost the connection|No response/, ': check service.token_server_url'],
   [/ENOTFOUND|EAI_|DNS_/, ': the host is unknown; check service.token_server_url'],
 ]
 
-// A running instance of this service does not prevent the next process from starting.
-async function tryAddress(settings: Settings): Promise<Verdict> {
-  const address = publicAddress(settings)
+// A running instance of this service, which `askOwner` finds, does not prevent the next process from starting.
+async function tryAddress(
+  address: ListeningAddress,
+  askOwner: () => Promise<string | null>,
+): Promise<Verdict> {
   try {
     requireFree(address)
     return { ok: true, detail: 'available' }
   } catch (error) {
     const problem = await describeAddressError(error, address)
     if (problem === null) throw error
-    const running = problem.startsWith('the port is in use') ? await runningVersion(settings) : null
-    if (running) return { ok: true, detail: `in use by sync-bridge ${running}` }
+    const owner = problem.startsWith('the port is in use') ? await askOwner() : null
+    if (owner) return { ok: true, detail: `in use by ${owner}` }
     return { ok: false, detail: `cannot ${address.purpose}: ${problem}` }
   }
 }
@@ -113,7 +127,18 @@ async function runningVersion(settings: Settings): Promise<string | null> {
     const url = `${originOf(settings.host, settings.port)}${versionPrefix(settings)}/__version__`
     const answer = await fetch(url, { signal: AbortSignal.timeout(1000) })
     const body = (await answer.json()) as { name?: unknown; version?: unknown }
-    return body.name === 'sync-bridge' ? String(body.version) : null
+    return body.name === 'sync-bridge' ? `sync-bridge ${String(body.version)}` : null
+  } catch {
+    return null
+  }
+}
+
+async function servesMetrics({ hostname, port }: ListeningAddress): Promise<string | null> {
+  try {
+    const answer = await fetch(`${originOf(hostname, port)}/__metrics__`, {
+      signal: AbortSignal.timeout(1000),
+    })
+    return (await answer.text()).includes('sync_bridge_build_info') ? 'sync-bridge' : null
   } catch {
     return null
   }

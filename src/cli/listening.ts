@@ -5,7 +5,7 @@ import type { Host } from './host.ts'
 import type { RunningService, ServiceContext } from './reload.ts'
 
 /** An address to listen on. */
-interface ListeningAddress {
+export interface ListeningAddress {
   hostname: string
   port: number
   /** The setting to change it. */
@@ -17,6 +17,14 @@ interface ListeningAddress {
 /** The address for clients. */
 export function publicAddress({ host: hostname, port }: Settings): ListeningAddress {
   return { hostname, port, setting: 'service.host or service.port', purpose: `listen on ${hostname}:${port}` }
+}
+
+/** The address of its own for metrics; null if there is none. */
+export function metricsAddress({ metricsListen, metricsEnabled }: Settings): ListeningAddress | null {
+  if (!metricsListen || !metricsEnabled) return null
+  const { host: hostname, port } = metricsListen
+  const purpose = `serve metrics on ${hostname}:${port}`
+  return { hostname, port, setting: 'service.metrics_listen', purpose }
 }
 
 /** Returns what `listen` returns; null if the address can't be used, with an error on stderr. */
@@ -99,19 +107,16 @@ export async function describeAddressError(
  * stderr.
  */
 export async function listenForMetrics({ settings, host }: ServiceContext, service: RunningService) {
-  const { metricsListen, metricsEnabled, reusePort } = settings
-  if (!metricsListen || !metricsEnabled) return null
-  const { host: hostname, port } = metricsListen
-  const purpose = `serve metrics on ${hostname}:${port}`
-  const address = { hostname, port, setting: 'service.metrics_listen', purpose }
+  const address = metricsAddress(settings)
+  if (!address) return null
   const answer = async () =>
     new Response(renderFamilies(await service.families()), { headers: { 'Content-Type': expositionType } })
   const server = await listenAt(address, host, () => {
     if (!sharesAddresses(settings, host)) requireFree(address)
     return Bun.serve({
-      hostname,
-      port,
-      reusePort: reusePort || host.processes?.canSharePorts === true,
+      hostname: address.hostname,
+      port: address.port,
+      reusePort: settings.reusePort || host.processes?.canSharePorts === true,
       development: false,
       // The second path is the same as on the public port.
       routes: {

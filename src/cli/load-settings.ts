@@ -46,8 +46,6 @@ export function loadSettings(
   const maxFileDescriptors = processes?.maxFileDescriptors() ?? null
   const contradictions = findContradictions(settings, effective, { nowMs: host.now(), maxFileDescriptors })
   if (contradictions.problems.length > 0) return refuse(contradictions.problems)
-  // The supervisor has reported the same warnings already.
-  if (processes?.supervisor) return { settings, effective }
   const warnings = [...outcome.warnings, ...contradictions.warnings.map(renderProblem)]
   const holdsSecret = effective.some(({ secret, source }) => secret && source.startsWith(`${path}:`))
   if (path !== null && holdsSecret && host.isPublic(path))

@@ -1,5 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
 import type { MetricFamily } from '../observability/metric-families.ts'
+import type { Settings } from '../settings/settings.ts'
 
 export type Processes = ReturnType<typeof realProcesses>
 
@@ -31,7 +32,8 @@ const roleMark = 'SYNC_BRIDGE_ROLE'
 export type ToWorker =
   /** Reply with a pong. */
   | { kind: 'ping' }
-  | { kind: 'reload' }
+  /** The settings in force, after a reload or because the worker has asked. */
+  | { kind: 'settings'; settings: Settings }
   /** Keep serving for `delayMs`, then stop gracefully. */
   | { kind: 'stop'; delayMs: number }
   | { kind: 'all-metrics'; families: MetricFamily[] }
@@ -42,6 +44,7 @@ export type FromChild =
   /** The reply to a ping, with the worker's metrics. */
   | { kind: 'pong'; families: MetricFamily[] }
   | { kind: 'ask-metrics' }
+  | { kind: 'ask-settings' }
 
 /** The process that started this one. */
 export type Parent = typeof parent
@@ -51,8 +54,16 @@ const parent = {
   send(message: FromChild): void {
     if (process.connected) process.send?.(message)
   },
-  onMessage: (handler: (message: ToWorker) => void): void => void process.on('message', handler),
+  onMessage: (handler: (message: ToWorker) => unknown): void => void process.on('message', handler),
   onLoss: (handler: () => void): void => void process.on('disconnect', handler),
+  /** The settings in force, which the file may no longer contain. Null if the supervisor has ended. */
+  askSettings(): Promise<Settings | null> {
+    const answer = Promise.withResolvers<Settings | null>()
+    parent.onMessage((message) => message.kind === 'settings' && answer.resolve(message.settings))
+    parent.onLoss(() => answer.resolve(null))
+    parent.send({ kind: 'ask-settings' })
+    return answer.promise
+  },
   /** Closes the channel. */
   leave: (): void => void (process.connected && process.disconnect?.()),
 }

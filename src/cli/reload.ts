@@ -57,7 +57,7 @@ export function createChanges(context: ServiceContext, service: RunningService, 
       const isOutdated = waiting.length > 0 || processes?.hasNewExecutable()
       if (isOutdated && environment.NOTIFY_SOCKET && processes?.isReplaceable) return startSuccessor()
 
-      service.reload(settings)
+      service.reload(reloaded)
       running = reloaded
       if (waiting.length > 0) log.warning('settings need a restart', { settings: waiting.join(', ') })
       log.info('settings reloaded', { changed: changed.join(', ') })

@@ -71,8 +71,11 @@ export async function run(
     }
     case 'serve': {
       const reread: RereadSettings = (report) => loadSettings(path, host, [], report)?.settings ?? null
-      const loaded = loadSettings(path, host, trusting)
-      return loaded ? implementations.serve(loaded.settings, host, reread) : 2
+      const supervisor = host.processes?.supervisor
+      const settings = supervisor
+        ? await supervisor.askSettings()
+        : loadSettings(path, host, trusting)?.settings
+      return settings ? implementations.serve(settings, host, reread) : 2
     }
     case 'check':
       return check(path, trusting, options, host, implementations.probe)

@@ -1,6 +1,7 @@
 import type { MetricFamily } from '../observability/metric-families.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { Parent } from './processes.ts'
+import type { Settings } from '../settings/settings.ts'
 import type { ServiceContext } from './reload.ts'
 
 const responseTimeoutMs = 1000
@@ -10,12 +11,13 @@ const responseTimeoutMs = 1000
  * listen. `listen` gets a function for the metrics of all workers, which falls back to this worker's own after a second.
  */
 export async function runWorker(
-  { settings, host, reread }: ServiceContext,
+  { settings, host }: ServiceContext,
   supervisor: Parent,
   listen: (allFamilies: () => Promise<MetricFamily[]>) => Promise<Bridge | null>,
 ): Promise<number> {
   const stop = Promise.withResolvers<number>()
   let bridge: Bridge | null = null
+  let reloaded: Settings | null = null
   let allMetrics = Promise.withResolvers<MetricFamily[]>()
   const ownFamilies = () => bridge?.families() ?? []
   const stopAfterDelay = () => stop.resolve(settings.shutdownDelaySeconds * 1000)
@@ -32,12 +34,9 @@ export async function runWorker(
         allMetrics.resolve(message.families)
         allMetrics = Promise.withResolvers()
         return
-      case 'reload': {
-        // The supervisor has logged the problems already.
-        const changed = reread(() => {})
-        if (changed) bridge?.reload(changed)
-        return
-      }
+      case 'settings':
+        reloaded = message.settings
+        return bridge?.reload(reloaded)
       case 'stop':
         return stop.resolve(message.delayMs)
       default:
@@ -49,6 +48,8 @@ export async function runWorker(
     return (await Promise.race([allMetrics.promise, Bun.sleep(responseTimeoutMs)])) || ownFamilies()
   })
   if (!bridge) return 1
+  // They may have been reloaded while it started.
+  if (reloaded) bridge.reload(reloaded)
   supervisor.send({ kind: 'listening', pid: process.pid })
   await bridge.stop(settings.shutdownGraceSeconds * 1000, await stop.promise)
   return 0

@@ -43,6 +43,8 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   const stopping = new AbortController()
   const { signal } = stopping
   let isStarted = false
+  // Passes the port, because with port 0 each worker would take its own.
+  let inForce = { ...settings, port }
   /** The counters of ended workers. */
   let past: MetricFamily[] = []
 
@@ -58,9 +60,9 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
 
   /** Resolves to the exit code or signal of the worker. */
   async function runWorker(place: Place): Promise<number | string> {
-    // Passes the port, because with port 0 each worker would take its own. Only the supervisor notifies the service manager.
+    // Only the supervisor notifies the service manager.
     const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
-    const environment = { ...host.environment, SERVICE_PORT: String(port), ...none }
+    const environment = { ...host.environment, ...none }
     place.hasListened = false
     try {
       const worker = processes.startWorker(environment, (message) => {
@@ -109,6 +111,8 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
         return
       case 'ask-metrics':
         return void families().then((all) => sendTo(worker, { kind: 'all-metrics', families: all }))
+      case 'ask-settings':
+        return sendTo(worker, { kind: 'settings', settings: inForce })
       default:
         return message satisfies never
     }
@@ -136,9 +140,10 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     port,
     workers,
     families,
-    reload({ loggingLevel }) {
-      log.level = loggingLevel
-      broadcast({ kind: 'reload' })
+    reload(reloaded) {
+      log.level = reloaded.loggingLevel
+      inForce = { ...reloaded, port }
+      broadcast({ kind: 'settings', settings: inForce })
     },
     async stop(delayMs) {
       stopping.abort()

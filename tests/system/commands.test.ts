@@ -58,6 +58,45 @@ describe('the executable', () => {
     expect(foreign.stderr).toContain('the address is not one of this machine: change service.host')
   })
 
+  it('reports whether the address for metrics is free, and whether this service uses it', async () => {
+    const tokenServer = 'http://127.0.0.1:1'
+    const metricsAt = (port: number) => ({ metrics_listen: `127.0.0.1:${port}` })
+    using stranger = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
+    const running = metricsAt(freePort())
+    await using _service = await serve({ token_server_url: tokenServer, ...running })
+
+    const taken = await checkTokenServer(tokenServer, { port: '0', ...metricsAt(stranger.port) })
+    const own = await checkTokenServer(tokenServer, { port: '0', ...running })
+    const free = await checkTokenServer(tokenServer, { port: '0', ...metricsAt(freePort()) })
+    const off = await checkTokenServer(tokenServer, {
+      port: '0',
+      metrics_enabled: 'false',
+      ...metricsAt(stranger.port),
+    })
+
+    expect(taken.stderr).toMatch(
+      /metrics address: cannot serve metrics on 127.0.0.1:\d+: the port is in use: change service.metrics_listen/,
+    )
+    expect(own.stderr).toContain('metrics address: in use by sync-bridge')
+    expect(free.stderr).toContain('metrics address: available')
+    expect(off.stderr).not.toContain('metrics address')
+  })
+
+  it('says what to do if the token server speaks TLS and its address does not, or the reverse', async () => {
+    using plain = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
+    using mute = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: { data: (socket) => void socket.terminate() },
+    })
+
+    const encrypted = await checkTokenServer(`https://127.0.0.1:${plain.port}`)
+    const cut = await checkTokenServer(`http://127.0.0.1:${mute.port}`)
+
+    expect(encrypted.stderr).toMatch(/token server: .*: no TLS there; check service.token_server_url/)
+    expect(cut.stderr).toMatch(/token server: Lost the connection .*: check service.token_server_url/)
+  })
+
   it('suggests running without Redis if there is none, in check and serve', async () => {
     const settings = { cache_backend: 'redis', cache_url: `redis://127.0.0.1:${freePort()}` }
 

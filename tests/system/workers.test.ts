@@ -175,6 +175,36 @@ describe('several workers', () => {
     expect(waiting.map(({ settings }) => settings)).toEqual(['batch_max_requests'])
   })
 
+  it('are replaced with the settings in force, whatever the file says by then', async () => {
+    await using executable = await startWorkers()
+    const path = `/proc/${executable.pid}/cwd/bridge.ini`
+    const text = await Bun.file(path).text()
+    const backoffs = async () => {
+      const answers = Array.from({ length: 12 }, () =>
+        fetch(`${executable.url}/v1/`, { headers: { Connection: 'close' } }),
+      )
+      return new Set((await Promise.all(answers)).map(({ headers }) => headers.get('backoff')))
+    }
+    await Bun.write(path, `${text}backoff = 77\n`)
+    executable.signal('SIGHUP')
+    await eventually('both apply it', async () => Bun.deepEquals(await backoffs(), new Set(['77'])))
+
+    for (const edited of [`${text}backoff = 88\n`, `${text}backoff = never\n`]) {
+      await Bun.write(path, edited)
+      const [dying, other] = workersOf(executable)
+      process.kill(dying!, 'SIGKILL')
+      const processes = async () => (await metricsOf(executable.url)).sync_bridge_processes
+      await eventually('it was replaced', () =>
+        workersOf(executable).some((pid) => ![dying, other].includes(pid)),
+      )
+      await eventually('both count', async () => (await processes()) === 2)
+
+      expect(await backoffs()).toEqual(new Set(['77']))
+    }
+
+    expect(executable.events('worker lost').map(({ code }) => code)).toEqual(['SIGKILL', 'SIGKILL'])
+  })
+
   it('are not started if the port is in use, which is logged once', async () => {
     await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
 
