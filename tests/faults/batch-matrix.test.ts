@@ -9,7 +9,7 @@ const quick = (Object.keys(faults) as FaultName[]).filter((name) => !hangs.inclu
 const commitPatienceMs = 150
 
 let patient: FaultyBridge
-/** Commits and undos are only tried for three seconds or half a second, because the storage does not come back. */
+/** Commits and undos are only tried for six seconds or half a second, because the storage does not come back. */
 let lasting: FaultyBridge
 let shortCommits: FaultyBridge
 /** With a short call timeout, because a hanging storage uses all of it. */
@@ -24,7 +24,7 @@ beforeAll(async () => {
   patient = await startFaultyBridge({ writable })
   const soon = { writable, settings: { request_timeout_seconds: '0.5' }, commitPatienceMs }
   // Long enough on a busy machine to check whether a write was applied before the deadline.
-  lasting = await startFaultyBridge({ ...soon, settings: { request_timeout_seconds: '3' } })
+  lasting = await startFaultyBridge({ ...soon, settings: { request_timeout_seconds: '6' } })
   shortCommits = await startFaultyBridge(soon)
   impatient = await startSeveral({ upstream_timeout_seconds: '0.3' })
   hasty = await startSeveral({ upstream_timeout_seconds: '0.2', request_timeout_seconds: '0.3' })

@@ -7,7 +7,9 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 let bridge: FaultyBridge
 
 beforeAll(async () => {
-  bridge = await startFaultyBridge({ writable: ['tabs'] })
+  // No list may time out on a busy machine, because that would free its memory.
+  const patience = { upstream_timeout_seconds: '100', request_timeout_seconds: '100' }
+  bridge = await startFaultyBridge({ writable: ['tabs'], settings: patience })
 })
 
 afterAll(() => bridge.stop())
