@@ -47,10 +47,10 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
     const state = await readState(backup)
     const collections = folder === undefined ? chooseCollections(state, named) : ['bookmarks']
     const absent = new Set(ids)
-    const throwIfStopped = writes ? stopBetweenBatches(session) : () => {}
+    const stopping = writes ? stopBetweenBatches(session) : undefined
     let isWhole = true
     for (const collection of collections) {
-      throwIfStopped()
+      stopping?.throwIfAborted()
       const plan = await translator.plan(collection, wanted)
       count(session, collection, plan, overwrites)
       const records = state.get(collection)?.records ?? 0
@@ -59,7 +59,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
         tell(`  the backup is damaged: it has only ${plan.saved.size} of ${countOf(records, 'record')}`)
       for (const id of plan.saved) absent.delete(id)
       if (!writes) await list(session, collection, plan, overwrites)
-      const isWritten = !writes || (await write(session, plan.requests, throwIfStopped))
+      const isWritten = !writes || (await write(session, plan.requests, stopping))
       isWhole &&= isWritten && isIntact && plan.unreadable.length === 0
     }
     if (absent.size > 0) tell(`Not found in the backup: ${[...absent].map(printableLine).join(' ')}`)
@@ -122,28 +122,23 @@ async function list({ host }: Session, collection: string, plan: Plan, overwrite
 
 const maxBatchBytes = 1_500_000
 
-/**
- * Lets a signal stop a restore between two batches, so that it can say what it has written; a second one stops it at once. Returns a
- * function that throws `ClientError` after a signal.
- */
-function stopBetweenBatches({ host, tell }: Session): () => void {
+/** Aborts at the first signal, so that a restore ends between two batches and says what it has written; a second one exits at once. */
+function stopBetweenBatches({ host, tell }: Session): AbortSignal {
+  const stopping = new AbortController()
   const { stop, abort } = stopSignals(host, 0)
-  let isStopped = false
   void stop.then(() => {
-    isStopped = true
+    stopping.abort(new ClientError('Interrupted: run it again to write the rest'))
     tell('Stopping after this batch. Press Ctrl+C again to stop at once')
   })
   void abort.then((code) => process.exit(code))
-  return () => {
-    if (isStopped) throw new ClientError('Interrupted: run it again to write the rest')
-  }
+  return stopping.signal
 }
 
 /** Writes the planned changes; false if any was rejected. */
 async function write(
   { client, host, tell }: Session,
   requests: TransactionRequest[],
-  throwIfStopped: () => void,
+  stopping?: AbortSignal,
 ): Promise<boolean> {
   if (requests.length === 0) return true
   const progress = new Progress(host)
@@ -153,7 +148,7 @@ async function write(
   let [written, changed, notAllowed] = [0, 0, 0]
   try {
     for (const part of parts(requests, maxRequests)) {
-      throwIfStopped()
+      stopping?.throwIfAborted()
       for (const [index, { status, body }] of (await client.transaction(part)).entries()) {
         if (status === 200) written += 1
         else if (status === 412) changed += 1
