@@ -45,18 +45,9 @@ export class CollectionReader {
     return this.operations[0]!.operation.collection
   }
 
-  /**
-   * Reads the records that the operations name, and the collection's timestamp. Reads again if one may be deleted: a read that waited for a
-   * deletion to commit is dated before it, so the storage still returns the record, as an empty one.
-   */
+  /** Reads the records that the operations name, and the collection's timestamp. */
   async snapshot(): Promise<Snapshot> {
-    const read = () => this.storage.snapshot(this.#collection, this.#ids)
-    const snapshot = await read()
-    const { records, timestamp } = snapshot
-    const mayBeDeleted = records
-      .values()
-      .some(({ payload, lastModified }) => payload === '' && lastModified === timestamp)
-    return mayBeDeleted ? await read() : snapshot
+    return await this.storage.snapshot(this.#collection, this.#ids)
   }
 
   async read(): Promise<void> {

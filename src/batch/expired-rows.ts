@@ -1,12 +1,12 @@
 import { isWithoutEffect, UpstreamError } from '../domain/errors.ts'
-import { fieldLimits, zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { fieldLimits, zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import type { BulkStorage, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
 import type { CollectionState } from './collection-state.ts'
 
 /** Another bridge usually removes the row of a record that it deleted within this time. */
 const secondCheckMs = 50
-/** A row is only revealed if there is time to remove it again in case it is empty. */
+/** A row is only revealed if there is time to remove it again in case it has a tombstone. */
 const minRevealMs = 2000
 
 /** The result of inspecting rows, as of the collection's timestamp. */
@@ -21,28 +21,20 @@ interface Inspection {
 /**
  * The rows of records that were deleted by a write. These rules protect other clients' records in them:
  *
- * 1. A deletion writes an empty payload with a ttl of 0: the record is gone at once, its expired row remains.
+ * 1. A deletion writes a tombstone with a ttl of 0: the record is gone at once, its expired row remains.
  * 2. A row is removed only if the collection has not changed since it was inspected.
  * 3. A row newer than the deletion was written by another client and is invisible, because it keeps its expiry. It is revealed: one commit
  *    gives it a new expiry and version.
- * 4. A revealed row that is empty was deleted through another bridge, and is removed. Any other is a client's record and stays.
+ * 4. A revealed row with a tombstone was deleted through another bridge, and is removed. Any other is a client's record and stays.
  * 5. Before creating a record that must be absent, its row is checked if others have just changed the collection; see `other-writers.ts`.
  */
 export class ExpiredRows {
-  /** Records whose rows were revealed, or may have been, if the response was lost. */
-  readonly #revealed = new Set<string>()
-
   constructor(
     private readonly storage: BulkStorage,
     private readonly collection: string,
     private readonly deletedAt: Timestamp,
     private readonly budget: Budget,
   ) {}
-
-  /** Whether a visible record is only the empty row of a deleted one that was revealed. */
-  isEmptyRow({ id, payload }: SyncRecord): boolean {
-    return payload === '' && this.#revealed.has(id)
-  }
 
   /** Checks whether the rows of these records now contain other clients' records. Null: the collection has changed meanwhile. */
   async inspect(ids: string[]): Promise<Inspection | null> {
@@ -53,9 +45,8 @@ export class ExpiredRows {
     const canReveal = budget.leftMs >= minRevealMs
     if (rewritten.length > 0 && canReveal) snapshot = await this.#reveal(rewritten, ids, timestamp)
     if (snapshot === null) return null
-    const theirs = [...snapshot.records.values()].filter((record) => !this.isEmptyRow(record))
     return {
-      theirs: new Set(theirs.map(({ id }) => id)),
+      theirs: new Set(snapshot.records.keys()),
       unrevealed: canReveal ? [] : rewritten,
       timestamp: snapshot.timestamp,
     }
@@ -74,15 +65,9 @@ export class ExpiredRows {
     const { storage, collection } = this
     const writes = rewritten.map((id): RecordWrite => ({ id, ttlSeconds: fieldLimits.ttlSeconds }))
     const staged = await storage.stage(collection, writes, since, null)
-    const added = rewritten.filter((id) => !this.#revealed.has(id))
-    for (const id of added) this.#revealed.add(id)
     const outcome =
       staged.outcome === 'staged' ? await storage.commitStaged(collection, staged.batch, since) : staged
-    if (outcome.outcome === 'moved') {
-      // Not revealed by us, so an empty record there is another client's.
-      for (const id of added) this.#revealed.delete(id)
-      return null
-    }
+    if (outcome.outcome === 'moved') return null
     const snapshot = await storage.snapshot(collection, ids)
     return snapshot.timestamp === outcome.timestamp ? snapshot : null
   }

@@ -5,6 +5,7 @@ import {
   fieldLimits,
   evaluateCollection,
   evaluateGet,
+  tombstonePayload,
   type SyncRecord,
   type Timestamp,
 } from '../domain/record.ts'
@@ -87,12 +88,11 @@ export class Simulation {
   }
 
   /**
-   * The records to write. A deletion together with other writes is an empty record with a ttl of 0, whose expired row remains; rows that
-   * are not empty belong to other clients.
+   * The records to write. A deletion together with other writes is a tombstone with a ttl of 0, whose expired row remains.
    */
   get writes(): RecordWrite[] {
     const puts = [...this.#states.values()].flatMap(({ change }) => change ?? [])
-    return [...puts, ...this.deletes.map((id) => ({ id, payload: '', ttlSeconds: 0 }))]
+    return [...puts, ...this.deletes.map((id) => ({ id, payload: tombstonePayload, ttlSeconds: 0 }))]
   }
 
   /** The outcome of that operation. */

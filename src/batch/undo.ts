@@ -75,7 +75,7 @@ export class Undo {
 
   #isOurs({ before, leftAt, mayBeRemoved }: Change, now: SyncRecord | null): boolean {
     if (now === null) return leftAt === null || (mayBeRemoved && before !== null)
-    return now.lastModified === leftAt || this.#rows.isEmptyRow(now)
+    return now.lastModified === leftAt
   }
 
   /** Removes rows that must go. Resolves to the collection's timestamp; null: another writer was first. */

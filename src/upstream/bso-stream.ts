@@ -2,7 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
-import { readBso } from './bso.ts'
+import { isDeleted, readBso } from './bso.ts'
 import { copyCanonicalLines, maxOutputBytes } from './canonical-lines.ts'
 
 interface BsoRewriterOptions {
@@ -123,7 +123,7 @@ export class BsoRewriter {
     const record = readBso(parseJson(line))
     if (!record) throw unusable('a line is not a record')
     this.recordCount += 1
-    if (this.#keep && !this.#keep(record.id)) return
+    if (isDeleted(record) || (this.#keep && !this.#keep(record.id))) return
     if (this.#skip > 0) {
       this.#skip -= 1
       return

@@ -1,4 +1,4 @@
-import { timestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { timestamp, tombstonePayload, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { parseJson, textOf, unusable, type UpstreamResponse } from './response.ts'
 import type { RecordWrite, Rejection } from '../domain/record-storage.ts'
 import type { StorageRead } from './call.ts'
@@ -19,6 +19,11 @@ export function readBso(value: unknown): SyncRecord | null {
   return record
 }
 
+/** Whether a record was deleted through a bridge that will remove its row. */
+export function isDeleted({ payload }: { payload: string }): boolean {
+  return payload === tombstonePayload
+}
+
 /** The request for one record. */
 export function recordRequest(collection: string, id: string): StorageRead {
   return {
@@ -29,7 +34,7 @@ export function recordRequest(collection: string, id: string): StorageRead {
   }
 }
 
-/** Reads the record from a response, with its exposed JSON if that is at hand; null if no record has exactly this id. */
+/** Reads the record from a response, with its exposed JSON if that is at hand; null if no record has exactly this id, or it was deleted. */
 export function readRecordResponse(
   response: UpstreamResponse,
   id: string,
@@ -39,6 +44,7 @@ export function readRecordResponse(
   const value = text === undefined ? undefined : parseJson(text)
   const record = readBso(value)
   if (text === undefined || !record) throw unusable('the body is not a record')
+  if (isDeleted(record)) return null
   if (record.id === id) return { record, json: toExposedText(text, value as object) }
   if (fold(record.id) !== fold(id)) throw unusable('the body is a different record')
   return null

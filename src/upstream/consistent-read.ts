@@ -4,7 +4,7 @@ import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record
 import { jsonOf, lastModifiedOf, OffsetTrail, TooLong, unusable, type UpstreamResponse } from './response.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
-import { readRecordResponse, readBso, recordRequest } from './bso.ts'
+import { isDeleted, readRecordResponse, readBso, recordRequest } from './bso.ts'
 import { checkCount } from './list.ts'
 import type { ListFilter, ListOptions, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
@@ -147,7 +147,7 @@ export class ConsistentReads {
       const record = readBso(value)
       if (!record) throw unusable('an element is not a record')
       // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
-      if (requested.has(record.id)) records.set(record.id, record)
+      if (requested.has(record.id) && !isDeleted(record)) records.set(record.id, record)
     })
   }
 

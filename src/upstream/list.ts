@@ -1,6 +1,6 @@
 import { invalid, UpstreamError } from '../domain/errors.ts'
 import { freeMemory, listClosing, listOpening, readSkip } from '../domain/list.ts'
-import { noPrecondition, type Precondition, type Timestamp } from '../domain/record.ts'
+import { noPrecondition, zeroTimestamp, type Precondition, type Timestamp } from '../domain/record.ts'
 import {
   jsonOf,
   lastModifiedOf,
@@ -65,6 +65,11 @@ class Listing {
       if (response.status === 304) return { outcome: 'not-modified', timestamp: current }
       if (response.status === 412) return { outcome: 'precondition-failed', timestamp: current }
       const timestamp = firstTimestampOf(position, current)
+      if (current === zeroTimestamp && !isRepeated && recordCountOf(response.headers)) {
+        // PostgreSQL reads the timestamp first, and the collection's first write came in between.
+        response.stream?.cancel()
+        return await this.begin(precondition, true)
+      }
       const offset = nextOffsetOf(response.headers)
       if (offset !== null && offset === this.#offset) throw paginationLoop()
       const isFollowed = offset !== null && limit === undefined

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { OtherWriters, rowRemovalMs } from '../../src/batch/other-writers.ts'
-import { fieldLimits } from '../../src/domain/record.ts'
+import { fieldLimits, tombstonePayload } from '../../src/domain/record.ts'
 import { ModelStorage } from '../support/model-storage.ts'
 import { onlyIfAbsent, put, remove, transact } from './transact.ts'
 
@@ -26,7 +26,7 @@ function beforeRemoval(storage: ModelStorage, write: () => void): void {
 
 /** Imitates another bridge that deletes a record among puts. */
 function deletesElsewhere(storage: ModelStorage): void {
-  storage.otherWrites('tabs', [{ id: 'a', payload: '', ttlSeconds: 0 }])
+  storage.otherWrites('tabs', [{ id: 'a', payload: tombstonePayload, ttlSeconds: 0 }])
 }
 
 describe('runTransaction: rows of deleted records', () => {
@@ -94,7 +94,7 @@ describe('runTransaction: rows of deleted records', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: '' }, b: { payload: 'new' } } })
   })
 
-  it('are removed once found empty, even if another client writes other records meanwhile', async () => {
+  it('are removed once found to be tombstones, even if another client writes other records meanwhile', async () => {
     const storage = stored()
     beforeRemoval(storage, () => {
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
@@ -150,8 +150,7 @@ describe('runTransaction: a record that must be absent, whose row another bridge
 
   it('is created if it was only visible to a read that waited for its deletion', async () => {
     const storage = stored()
-    storage.otherWrites('tabs', [{ id: 'a', payload: '', ttlSeconds }])
-    atNextLook(storage, () => storage.otherRemoves('tabs', ['a']))
+    storage.otherWrites('tabs', [{ id: 'a', payload: tombstonePayload, ttlSeconds }])
 
     const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'ours' }, onlyIfAbsent)])
 

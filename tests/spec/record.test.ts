@@ -34,6 +34,43 @@ describe('section 4: GET record', () => {
   })
 })
 
+describe('the record of a deletion whose row is not removed yet', () => {
+  const row = (id: string) =>
+    bridge.sandbox.write(bridge.user, 'forms', [{ id, payload: 'deleted through a bridge', sortindex: 3 }])
+
+  it('is missing for every read', async () => {
+    row('gone')
+    bridge.sandbox.write(bridge.user, 'forms', [{ id: 'there', payload: 'x' }])
+    const list = '/collections/forms/records'
+    const ids = ({ data }: { data: { id: string }[] }) => data.map(({ id }) => id)
+
+    expect((await bridge.ask(record('gone', 'forms'))).status).toBe(404)
+    expect(ids((await bridge.ask(list)).body)).toEqual(['there'])
+    const { body } = await batch({
+      requests: [record('gone', 'forms'), list].map((path) => ({ path: bucket + path })),
+    })
+    expect(body.responses.map(({ status }: { status: number }) => status)).toEqual([404, 200])
+    expect(ids(body.responses[1].body)).toEqual(['there'])
+  })
+
+  it('is created as a new one, by one request and in a batch', async () => {
+    bridge.sandbox.write(bridge.user, 'history', [{ id: 'alone', payload: 'deleted through a bridge' }])
+    bridge.sandbox.write(bridge.user, 'history', [{ id: 'together', payload: 'deleted through a bridge' }])
+    const headers = { 'if-none-match': '*' }
+
+    const alone = await bridge.ask(record('alone'), { ...putOf({ sortindex: 5 }), headers })
+    const { body } = await batch({
+      requests: [
+        { method: 'PUT', path: bucket + record('together'), headers, body: { data: { payload: 'new' } } },
+      ],
+    })
+
+    expect(alone.body).toMatchObject({ data: { payload: '', sortindex: 5 } })
+    expect(body.responses).toMatchObject([{ status: 200, body: { data: { payload: 'new' } } }])
+    expect([stored('alone')!.payload, stored('together')!.payload]).toEqual(['', 'new'])
+  })
+})
+
 describe('section 4: PUT record', () => {
   it('returns 200 with the record as stored, also if it is new', async () => {
     const { status, headers, body } = await bridge.ask(record('new'), putOf({ payload: 'one', sortindex: 7 }))

@@ -8,6 +8,7 @@ import { Storage } from '../../src/sandbox/storage.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import { timestamp, type SyncRecord, type Timestamp } from '../../src/domain/record.ts'
+import { isDeleted } from '../../src/upstream/bso.ts'
 import { SyncStorage } from '../../src/upstream/sync-storage.ts'
 import type { BodyStream, UpstreamResponse } from '../../src/upstream/response.ts'
 import type { UpstreamRequest } from '../../src/upstream/send.ts'
@@ -245,10 +246,12 @@ export class ModelStorage implements BulkStorage {
   visible(collection: string): Map<string, SyncRecord> {
     const records = database.all(this.#uid, collection, this.clock.nowMs)
     return new Map(
-      records.map(({ id, modified, payload, sortindex }) => [
-        id,
-        { id, lastModified: timestamp(modified), payload, ...(sortindex !== null && { sortindex }) },
-      ]),
+      records
+        .filter((record) => !isDeleted(record))
+        .map(({ id, modified, payload, sortindex }) => [
+          id,
+          { id, lastModified: timestamp(modified), payload, ...(sortindex !== null && { sortindex }) },
+        ]),
     )
   }
 

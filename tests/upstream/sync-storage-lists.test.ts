@@ -73,6 +73,19 @@ describe('list', () => {
     expect(await recordsOf(page)).toContainEqual({ id: 'id1', last_modified: at, payload: 'payload 1' })
   })
 
+  it('is read again if it contains records under the timestamp of a collection without any', async () => {
+    const { storage, has, proxy } = await openRig()
+    const at = has(numbered(3))
+    proxy.plan(({ index }) =>
+      index === 0 ? { kind: 'rewrite', headers: { 'x-last-modified': '0.00' } } : null,
+    )
+
+    const page = await listPage(storage)
+
+    expect(page).toMatchObject({ timestamp: at, count: 3 })
+    expect(proxy.requests).toHaveLength(2)
+  })
+
   it('omits the first records of a position that counts them', async () => {
     const { storage, has } = await openRig()
     has(numbered(9))
