@@ -1,7 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { tombstonePayload } from '../../src/domain/record.ts'
 import type { ClearRecord } from '../../src/client/crypto.ts'
 import { accountOf } from '../examples/records.ts'
 import { runWith } from '../commands/world.ts'
@@ -183,7 +182,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       return { ...folder, children: change(folder.children as string[]) }
     }
 
-    it('by kinto-http: a page, a password, and a bookmark with its folder, beside records deleted by a bridge', async () => {
+    it('by kinto-http: a page, a password, and a bookmark with its folder', async () => {
       const { bucket, seal } = world
       const visits = [{ date: (Date.now() - 60_000) * 1000, type: 1 }]
       const site = 'https://client.example'
@@ -198,8 +197,6 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       await create('history', page)
       await create('passwords', password)
       await create('bookmarks', bookmark(id, 'unfiled', 'By kinto-http'))
-      for (const name of ['bookmarks', 'history', 'passwords'])
-        await bucket.collection(name).createRecord({ id: newId(), payload: tombstonePayload })
       const folder = await folderWith('unfiled', (children) => [...children, id])
       await bucket.collection('bookmarks').updateRecord(await seal('bookmarks', folder))
 
