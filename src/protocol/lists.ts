@@ -1,6 +1,6 @@
 /** Lists and counts the records of a collection. */
 import { errno, ServiceError, type Problem } from '../domain/errors.ts'
-import { readListDocument, toListDocument } from '../domain/list.ts'
+import { readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
 import {
   floored,
@@ -132,8 +132,9 @@ function countReply(count: number, timestamp: Timestamp): Reply {
  * a deletion, for a server that lost its data, and stops syncing. Not for filtered pages, which say nothing about the collection.
  */
 function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQuery): Timestamp {
-  const { newer, older, ids, excludedIds, position } = readListOptions(query)
-  const isFiltered = older !== undefined || ids || excludedIds || position || query.min_last_modified
+  const options = readListOptions(query)
+  const { newer, older, position } = options
+  const isFiltered = older !== undefined || selectsIds(options) || position || query.min_last_modified
   const isEmpty = count === 0 && next === null && newer !== undefined && !isFiltered
   return isEmpty && newer < timestamp ? newer : timestamp
 }
