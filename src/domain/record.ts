@@ -21,7 +21,8 @@ export function toExposedJson(record: SyncRecord): string {
 }
 
 /**
- * What a client writes into a record. An absent field keeps its stored value; `ttlSeconds` counts from the write and can't be read back.
+ * What a client writes into a record. An absent field keeps its stored value; `ttlSeconds` counts from the write and can't be read back;
+ * with 0 the record is gone at once.
  */
 export interface RecordInput {
   payload?: string
