@@ -225,11 +225,8 @@ function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string
   // One more than the limit, to detect too many.
   const parts = query[name]?.split(',', maxListItems + 1)
   if (!parts) return undefined
-  // Kinto parses filter values as JSON, so its clients may quote them.
-  const mayBeQuoted = name === 'id' || name === 'not_id'
-  const ids = parts
-    .map((id) => (mayBeQuoted ? id.trim().replace(/^"(.+)"$/, '$1') : id.trim()))
-    .filter((id) => id !== '')
+  // Kinto parses each value as JSON, so its clients may quote ids.
+  const ids = parts.map((id) => id.trim().replace(/^"(.+)"$/, '$1')).filter((id) => id !== '')
   if (parts.length <= maxListItems && ids.length <= maxIds && ids.every(isRecordId)) return [...new Set(ids)]
   problems.push(queryProblem(name))
   return undefined
