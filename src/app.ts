@@ -76,7 +76,7 @@ export function createApp(services: Services) {
         throw error
       } catch (thrown) {
         services.observers.error(thrown)
-        return errorReply(thrown, settings)
+        return errorReply(thrown, settings, call.method)
       }
     }, call),
   )

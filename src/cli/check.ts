@@ -1,5 +1,6 @@
 import { createIdentity } from '../domain/credentials.ts'
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { openStatsdSocket } from '../observability/statsd.ts'
 import { versionPrefix } from '../service/bridge.ts'
 import { connect } from '../service/services.ts'
 import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
@@ -12,6 +13,7 @@ import {
   type ListeningAddress,
 } from './listening.ts'
 import { loadSettings } from './load-settings.ts'
+import { print } from './output.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { GivenOptions } from './command-line.ts'
 import type { Host } from './host.ts'
@@ -20,8 +22,8 @@ type Verdict = { ok: boolean; detail: string }
 export type Verdicts = Record<string, Verdict>
 
 /**
- * Validates the settings and tests the token server, the cache and the address. 0 if all is well, else 2. Writes verdicts to stderr, then
- * the settings to stdout. `trusting`: variables that add trusted certificates.
+ * Validates the settings and tests the token server, the cache and the address. Writes verdicts to stderr, then the settings to stdout.
+ * 0 if all is well, 2 if not, 1 if the settings can't be written. `trusting`: variables that add trusted certificates.
  */
 export async function check(
   path: string | null,
@@ -41,16 +43,16 @@ export async function check(
     const settings = effective.map((setting) => {
       return { name: setting.name, value: maskedValue(setting), source: setting.source }
     })
-    host.stdout.write(`${JSON.stringify({ ok, settings, messages, checks }, null, 2)}\n`)
-    return ok ? 0 : 2
+    const code = await print(host, `${JSON.stringify({ ok, settings, messages, checks }, null, 2)}\n`)
+    return ok ? code : 2
   }
   for (const [what, verdict] of Object.entries(checks)) {
     if (!verdict.ok || !isQuiet) host.stderr.write(`${what}: ${verdict.detail}\n`)
   }
   if (loaded && isOffline && !isQuiet) host.stderr.write('the settings are valid\n')
   // After the verdicts, because fifty lines would scroll them out of sight.
-  if (loaded && !isQuiet) host.stdout.write(`${maskedSettings(effective).join('\n')}\n`)
-  return ok ? 0 : 2
+  const code = loaded && !isQuiet ? await print(host, `${maskedSettings(effective).join('\n')}\n`) : 0
+  return ok ? code : 2
 }
 
 /** Tests the services that this one depends on, and the addresses to listen on. */
@@ -62,11 +64,12 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
     redisTrouble: (trouble, code) => void (redisError = code ?? trouble),
   })
   const metrics = metricsAddress(settings)
-  const [refusal, isCacheWell, address, metricsVerdict] = await Promise.all([
+  const [refusal, isCacheWell, address, metricsVerdict, statsdVerdict] = await Promise.all([
     probeTokenServer(() => tokenServer.exchange(unknownIdentity)),
     store === null || respondsSoon(() => store.ping()),
     tryAddress(publicAddress(settings), () => runningVersion(settings)),
     metrics && tryAddress(metrics, () => servesMetrics(metrics)),
+    settings.statsdUrl && tryStatsd(settings.statsdUrl),
   ])
   await store?.close()
   const silence = `no response (${redisError ?? 'timed out'}): check service.cache_url, or set service.cache_backend = memory`
@@ -75,6 +78,7 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
     cache: { ok: isCacheWell, detail: isCacheWell ? 'OK' : silence },
     address,
     ...(metricsVerdict && { 'metrics address': metricsVerdict }),
+    ...(statsdVerdict && { statsd: statsdVerdict }),
   }
 }
 
@@ -130,6 +134,18 @@ async function runningVersion(settings: Settings): Promise<string | null> {
     return body.name === 'sync-bridge' ? `sync-bridge ${String(body.version)}` : null
   } catch {
     return null
+  }
+}
+
+// Only the name can be tested: statsd never answers.
+async function tryStatsd(address: NonNullable<Settings['statsdUrl']>): Promise<Verdict> {
+  try {
+    const socket = await openStatsdSocket(address)
+    socket.close()
+    return { ok: true, detail: 'OK' }
+  } catch (error) {
+    const { code } = error as { code?: unknown }
+    return { ok: false, detail: `the host is unknown (${String(code)}): check service.statsd_url` }
   }
 }
 

@@ -1,5 +1,6 @@
 import { fstatSync } from 'node:fs'
 import { createLog, type Log } from '../observability/log.ts'
+import { name } from '../version.ts'
 import type { Settings } from '../settings/settings.ts'
 
 /** An output stream of a command. Writing never throws and never blocks. */
@@ -28,6 +29,18 @@ export function outputTo(stream: NodeJS.WriteStream & { fd: number }) {
     },
     drained: () => last,
   }
+}
+
+/** Writes the result of a command; returns 1 if that fails. A closed reader is no failure. */
+export async function print(
+  { stdout, stderr }: Record<'stdout' | 'stderr', Output>,
+  text: string,
+): Promise<number> {
+  const error: (Error & { code?: unknown }) | null = await stdout.write(text)
+  const code = error?.code
+  if (!error || code === 'EPIPE') return 0
+  stderr.write(`${name}: cannot write to standard output: ${String(code ?? error.message)}\n`)
+  return 1
 }
 
 // The variable alone is not enough, because it stays set after a redirection; see systemd.exec(5).

@@ -14,6 +14,7 @@ import {
 import { completionScript, type Shell } from './completion.ts'
 import { healthcheck } from './healthcheck.ts'
 import { loadSettings, scrubEnvironment } from './load-settings.ts'
+import { print } from './output.ts'
 import { readSandboxOptions, sandbox } from './sandbox.ts'
 import { serve } from './serve.ts'
 import { add } from './data/add.ts'
@@ -115,15 +116,6 @@ const connecting = new Set<string>(['serve', 'sandbox', 'check', 'healthcheck', 
 
 function isCommand(word: string): word is CommandName {
   return Object.hasOwn(commands, word)
-}
-
-/** 1 if the text can't be written; a closed reader is no error. */
-async function print(host: Host, text: string): Promise<number> {
-  const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)
-  const code = error?.code
-  if (!error || code === 'EPIPE') return 0
-  host.stderr.write(`${name}: cannot write to standard output: ${String(code ?? error.message)}\n`)
-  return 1
 }
 
 function complain(host: Host, command: CommandName | null, error: string): number {

@@ -52,14 +52,15 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
     while (!signal.aborted) {
       const end = await runWorker(place)
       if (signal.aborted) return
-      if (!isStarted && !place.hasListened && (end === 1 || end === 2)) return started.resolve(end)
-      log.error('worker lost', { code: end })
+      const hasFailed = end === 1 || end === 2 || end === null
+      if (!isStarted && !place.hasListened && hasFailed) return started.resolve(end ?? 1)
+      if (end !== null) log.error('worker lost', { code: end })
       await pause(restartPauseMs)
     }
   }
 
-  /** Resolves to the exit code or signal of the worker. */
-  async function runWorker(place: Place): Promise<number | string> {
+  /** Resolves to the exit code or signal of the worker; null if it can't be started, which is logged. */
+  async function runWorker(place: Place): Promise<number | string | null> {
     // Only the supervisor notifies the service manager.
     const none = { NOTIFY_SOCKET: undefined, WATCHDOG_USEC: undefined }
     const environment = { ...host.environment, ...none }
@@ -69,8 +70,10 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
         if (place.worker === worker) take(worker, place, message)
       })
       place.worker = worker
-    } catch {
-      return 1
+    } catch (error) {
+      const reason = `cannot start it (${String((error as { code?: unknown }).code)})`
+      log.error('worker lost', { code: null, reason })
+      return null
     }
     const end = await endOf(place.worker)
     past = mergeFamilies([past, countersOf(place.families)])

@@ -10,14 +10,20 @@ const reopenFlushes = 100
 
 /**
  * Sends counts and durations to statsd. Never blocks and never throws: what can't be sent is lost. `prefix` starts every name; characters
- * with a meaning in the protocol are replaced.
+ * with a meaning in the protocol are replaced. `onUnknownHost` is called once.
  */
-export function createStatsd(address: Address, prefix: string, open = openSocket) {
+export function createStatsd(
+  address: Address,
+  prefix: string,
+  onUnknownHost: (code: string) => void,
+  open = openStatsdSocket,
+) {
   const start = prefix === '' ? '' : `${prefix.replace(/[^\w-]{1,16}$/, '').replace(/[^\w.-]/g, '_')}.`
   const counts = new Map<string, number>()
   let durations: string[] = []
-  let socket: Awaited<ReturnType<typeof openSocket>> | null = null
+  let socket: Awaited<ReturnType<typeof openStatsdSocket>> | null = null
   let flushes = 0
+  let isReported = false
   let isClosed = false
 
   function flush(): void {
@@ -43,7 +49,11 @@ export function createStatsd(address: Address, prefix: string, open = openSocket
   }
 
   async function tryOpen(): Promise<void> {
-    const opened = await open(address).catch(() => null)
+    const opened = await open(address).catch((error: { code?: unknown }) => {
+      if (!isReported) onUnknownHost(String(error.code))
+      isReported = true
+      return null
+    })
     if (isClosed || socket) opened?.close()
     else socket = opened
   }
@@ -69,7 +79,7 @@ export function createStatsd(address: Address, prefix: string, open = openSocket
 }
 
 /** Rejects if the host can't be resolved. */
-async function openSocket({ host: hostname, port }: Address) {
+export async function openStatsdSocket({ host: hostname, port }: Address) {
   // Without an error listener, a host that refuses datagrams would end the process.
   const socket = await Bun.udpSocket({ connect: { hostname, port }, socket: { error() {} } })
   socket.unref()

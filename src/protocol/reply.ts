@@ -30,9 +30,12 @@ export function emptyReply(status: number, headers: Record<string, string> = {})
 
 // --- Errors ---
 
-/** Turns a thrown value into an error reply. Never serializes the value, so that nothing internal and no upstream text gets out. */
-export function errorReply(thrown: unknown, settings: Settings): Reply {
-  const error = asServiceError(thrown)
+/**
+ * Turns a thrown value into an error reply to a request of that method. Never serializes the value, so that nothing internal and no upstream
+ * text gets out.
+ */
+export function errorReply(thrown: unknown, settings: Settings, method = 'GET'): Reply {
+  const error = asServiceError(thrown, method)
   const { status, message, extras } = error
   const details = extras.problems ?? extras.details
   const info = status === 500 && settings.errorInfoLink ? settings.errorInfoLink : undefined
@@ -47,25 +50,30 @@ export function errorReply(thrown: unknown, settings: Settings): Reply {
 }
 
 /** Translates a thrown value: an upstream failure is 503, anything unknown is 500 without details. */
-function asServiceError(thrown: unknown): ServiceError {
+function asServiceError(thrown: unknown, method: string): ServiceError {
   if (thrown instanceof ServiceError) return thrown
   if (thrown instanceof UpstreamError) {
+    const { failure } = thrown
     const retryAfterSeconds = Math.ceil(thrown.retryAfterSeconds ?? 0)
-    return new ServiceError(503, errno.backend, explanations[thrown.failure], { retryAfterSeconds })
+    const mayBeWritten = (failure === 'connection-lost' || failure === 'timeout') && !readMethods.has(method)
+    const remedy = mayBeWritten ? 'read before retrying a write' : 'try again later'
+    return new ServiceError(503, errno.backend, `${explanations[failure]}: ${remedy}`, { retryAfterSeconds })
   }
   return new ServiceError(500, errno.undefined, 'Internal error: report it with the X-Request-Id')
 }
 
+const readMethods = new Set(['GET', 'HEAD'])
+
 const explanations: Record<UpstreamFailure, string> = {
-  unreachable: 'Cannot reach the token server or the storage: try again later',
-  'connection-lost': 'Lost the connection to the token server or the storage: read before retrying a write',
-  timeout: 'The token server or the storage timed out: read before retrying a write',
-  refused: 'The token server or the storage is unavailable: try again later',
-  'bad-response': 'The token server or the storage sent an unusable response: try again later',
-  conflict: 'Write conflict: other clients keep changing this collection: try again later',
+  unreachable: 'Cannot reach the token server or the storage',
+  'connection-lost': 'Lost the connection to the token server or the storage',
+  timeout: 'The token server or the storage timed out',
+  refused: 'The token server or the storage is unavailable',
+  'bad-response': 'The token server or the storage sent an unusable response',
+  conflict: 'Write conflict: other clients keep changing this collection',
   abandoned: 'The client disconnected',
-  overload: 'Too many requests in flight: try again later',
+  overload: 'Too many requests in flight',
 }
 
 /** The error of a request that is not admitted. One shared object, because a stack trace costs time under load. */
-export const overload = new ServiceError(503, errno.backend, explanations.overload)
+export const overload = new ServiceError(503, errno.backend, `${explanations.overload}: try again later`)

@@ -41,7 +41,9 @@ const watchEveryMs = 100
 
 /** Creates and connects all parts, and listens. Throws if the address can't be used. */
 export function startBridge(settings: Settings, host: BridgeHost, log: Log, options: BridgeOptions = {}) {
-  const statsd = settings.statsdUrl && createStatsd(settings.statsdUrl, settings.statsdPrefix)
+  const remedy = 'metrics for statsd are lost: check service.statsd_url'
+  const reportUnknown = (code: string) => log.warning('statsd error', { code, remedy })
+  const statsd = settings.statsdUrl && createStatsd(settings.statsdUrl, settings.statsdPrefix, reportUnknown)
   const registry = createRegistry()
   const { families } = registry
   const observers = createObservers(log, registry, statsd, host.monotonicNow)

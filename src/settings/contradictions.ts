@@ -43,7 +43,8 @@ export function findContradictions(
   const itself = 'is the address of this service itself'
   if (isOwnPort && (tokenServer.hostname === host || isReachedHere))
     refuse('token_server_url', itself, 'name the token server, or change service.port')
-  const isMetricsHost = [host, metricsListen?.host ?? ''].some(isEverywhere) || metricsListen?.host === host
+  const metricsHost = metricsListen?.host ?? ''
+  const isMetricsHost = [host, metricsHost].some(isEverywhere) || isSameHost(metricsHost, host)
   if (metricsListen?.port === port && isMetricsHost) refuse('metrics_listen', itself, 'name another port')
 
   for (const [method, collections] of Object.entries(writable)) {
@@ -75,6 +76,11 @@ export function findContradictions(
     const message = `${host} can be reached from other machines without encryption`
     warn('host', message, `put a server with TLS in front, and ${secure}`)
   }
+  // In a container both listen everywhere, and its network decides who can connect.
+  if (isEverywhere(metricsHost) && !isEverywhere(host)) {
+    const message = `${metricsHost} shows the metrics to everyone who can reach this machine`
+    warn('metrics_listen', message, 'write one address, such as 127.0.0.1:9100')
+  }
   if (httpHost && httpScheme === null)
     warn('http_host', 'generated URLs begin with http://', `${secure}, or http if that is meant`)
   if (httpHost && /^(0\.0\.0\.0|\[::\])$/.test(publicName))
@@ -102,6 +108,11 @@ export function findContradictions(
   if (settings.shutdownGraceSeconds < request) {
     const message = `requests may take ${request} s, but are cut ${settings.shutdownGraceSeconds} s after SIGTERM`
     warn('shutdown_grace_seconds request_timeout_seconds', message, larger('shutdown_grace_seconds'))
+  }
+  const { maxConcurrentRequests: inFlight, maxConcurrentRequestsPerUser: ofOneUser } = settings
+  if (ofOneUser >= inFlight) {
+    const message = `one user may have all ${inFlight} requests in flight`
+    warn('max_concurrent_requests', message, 'make it larger than service.max_concurrent_requests_per_user')
   }
   if (workers > 1 && settings.cacheBackend === 'memory')
     warn('cache_backend workers', 'each worker has its own cache', 'use redis to share one')
@@ -139,7 +150,9 @@ export function findContradictions(
   ]
   const initials: Record<string, AnySetting> = settingsSchema
   for (const [hasEffect, name, needed] of dependent) {
-    if (hasEffect || known.get(name)!.text === initials[name]!.initial) continue
+    const { text } = known.get(name)!
+    // Empty is the same as absent, where there is no default.
+    if (hasEffect || [initials[name]!.initial ?? '', initials[name]!.initial].includes(text)) continue
     warn(name, `has no effect without ${needed}`, `remove it, or set ${needed}`)
   }
   return { problems, warnings }
@@ -147,6 +160,11 @@ export function findContradictions(
 
 function isEverywhere(host: string): boolean {
   return host === '0.0.0.0' || host === '::'
+}
+
+function isSameHost(one: string, other: string): boolean {
+  const isNamed = [one, other].some((host) => /^localhost\.?$/i.test(host))
+  return one === other || (isNamed && isLoopback(one) && isLoopback(other))
 }
 
 export function isLoopback(host: string): boolean {

@@ -29,7 +29,7 @@ export interface SettingsSources {
 
 /**
  * Collects the given settings by name, with problems and warnings, before their values are parsed. The environment overrides the file, and
- * the file overrides the credentials directory.
+ * the file overrides the credentials directory. `isUnread`: the file has another format, so nothing is known about its settings.
  */
 export function collectSettings({ file, environment, readFile }: SettingsSources) {
   // A folder with one file per secret setting, as systemd's LoadCredential provides it.
@@ -52,7 +52,8 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
 
   const firstLines = new Map<string, number>()
   const foreignSections = new Set<string | null>()
-  for (const { section, key, line, reading } of file ? parseIni(file.text) : []) {
+  const lines = file ? parseIni(file.text) : []
+  for (const { section, key, line, reading } of lines) {
     const where = `${file!.path}:${line}`
     const name = key === null ? null : nameOf(section, key)
     const refuse = (problem: string, shownKey = name && `service.${name}`) => {
@@ -85,7 +86,14 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
     const name = variable.slice('SERVICE_'.length).toLowerCase()
     // Ignores the case of collection settings, because collection names may contain characters that shells don't allow in variables.
     if (collectionGate(name) !== null || (isKnown(name) && variable === variable.toUpperCase())) {
-      given.set(name, { text: unquote(text.trim()), source: `environment ${variable}` })
+      const source = `environment ${variable}`
+      const earlier = given.get(name)?.source
+      // Which of the two would count depends on their order, which is arbitrary.
+      if (earlier?.startsWith('environment ')) {
+        const problem = `is given twice, first as ${earlier}: keep one of the two`
+        problems.push({ where: source, key: `service.${name}`, problem })
+      }
+      given.set(name, { text: unquote(text.trim()), source })
       continue
     }
     if (removedSettings.has(name)) warnings.push(`environment ${variable}: ${removed}`)
@@ -95,7 +103,7 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
     const meant = `SERVICE_${suggestion.toUpperCase()}`
     warnings.push(`environment: ${quote(variable)} is not a setting and is ignored: did you mean ${meant}?`)
   }
-  return { given, problems, warnings }
+  return { given, problems, warnings, isUnread: lines.some(({ isWholeFile }) => isWholeFile) }
 }
 
 const names = Object.keys(settingsSchema)
@@ -154,6 +162,8 @@ interface IniLine {
   line: number
   /** Its value, or why the line is invalid; never quotes a value. */
   reading: Reading<string>
+  /** The problem is the format of the file. */
+  isWholeFile?: true
 }
 
 /**
@@ -204,7 +214,7 @@ function unquote(text: string): string {
 // Files are decoded as UTF-8, so invalid bytes are U+FFFD, and UTF-16 shows by its zero bytes.
 function findOtherFormat(rows: string[]): IniLine | null {
   const refuse = (index: number, problem: string): IniLine => {
-    return { section: null, key: null, line: index + 1, reading: { problem } }
+    return { section: null, key: null, line: index + 1, reading: { problem }, isWholeFile: true }
   }
   const damaged = rows.findIndex((row) => /[\0\uFFFD]/.test(row))
   if (damaged !== -1) {

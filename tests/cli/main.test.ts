@@ -4,6 +4,7 @@ import { join } from 'node:path'
 
 import { version } from '../../src/version.ts'
 import { runBash, temporaryFolder } from '../support/processes.ts'
+import { minimalIni } from './fake-host.ts'
 
 const main = join(import.meta.dir, '../../src/main.ts')
 
@@ -34,6 +35,18 @@ describe('main', () => {
 
   it.each([['init'], ['completion bash']])(`fails if the output of "%s" can't be written`, (command) => {
     const { exitCode, stderr } = runBash('"$1" "$2" $3 >/dev/full', process.execPath, main, command)
+
+    expect(exitCode).toBe(1)
+    expect(stderr.toString()).toEndWith('cannot write to standard output: ENOSPC\n')
+  })
+
+  it.each([[''], ['--json']])('fails if the settings that "check %s" shows can\'t be written', (option) => {
+    using folder = temporaryFolder()
+    const path = folder.file('bridge.ini')
+    writeFileSync(path, minimalIni)
+
+    const command = '"$1" "$2" check --offline --config "$3" $4 >/dev/full'
+    const { exitCode, stderr } = runBash(command, process.execPath, main, path, option)
 
     expect(exitCode).toBe(1)
     expect(stderr.toString()).toEndWith('cannot write to standard output: ENOSPC\n')

@@ -7,10 +7,15 @@ type Socket = Bun.udp.ConnectedSocket<'buffer'>
 /** A statsd that records its datagrams, unless `open` opens another socket. */
 function collect({ prefix = 'sync-bridge', open }: { prefix?: string; open?(): Promise<Socket> } = {}) {
   const datagrams: string[] = []
-  const state = { closed: 0 }
+  const state = { closed: 0, failures: [] as string[] }
   const socket = socketTo(datagrams, () => void state.closed++)
   const address = { host: '127.0.0.1', port: 8125 }
-  const statsd = createStatsd(address, prefix, open ?? (async () => socket))
+  const statsd = createStatsd(
+    address,
+    prefix,
+    (code) => state.failures.push(code),
+    open ?? (async () => socket),
+  )
   const flush = async () => {
     await settle()
     statsd.flush()
@@ -93,13 +98,13 @@ describe('createStatsd', () => {
     refused.statsd.close()
   })
 
-  it('tries an unknown host again after a while', async () => {
+  it('reports an unknown host once, and tries it again after a while', async () => {
     const datagrams: string[] = []
     let opened = 0
-    const { statsd, flush } = collect({
+    const { statsd, state, flush } = collect({
       async open() {
         opened += 1
-        if (opened === 1) throw new Error('ENOTFOUND')
+        if (opened <= 2) throw Object.assign(new Error('unknown'), { code: 'ENOTFOUND' })
         return socketTo(datagrams)
       },
     })
@@ -108,12 +113,13 @@ describe('createStatsd', () => {
       await flush()
     }
     expect(opened).toBe(1)
-    for (let flushes = 0; flushes < 52; flushes++) {
+    for (let flushes = 0; flushes < 152; flushes++) {
       statsd.count('lost')
       await flush()
     }
 
-    expect(opened).toBe(2)
+    expect(opened).toBe(3)
+    expect(state.failures).toEqual(['ENOTFOUND'])
     statsd.count('found')
     await flush()
     expect(datagrams.at(-1)).toContain('sync-bridge.found:1|c')

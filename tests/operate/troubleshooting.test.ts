@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { eventually } from '../support/eventually.ts'
 import { runProgram } from '../support/processes.ts'
 import { startRedisServer, type RedisServer } from '../support/redis-server.ts'
-import { endAll, executablePath, iniText, makeFolder } from '../support/executable.ts'
+import { endAll, executablePath, iniText, makeFolder, type Bridge } from '../support/executable.ts'
 import {
   ask,
   checkTls,
@@ -212,6 +212,23 @@ const cases: Record<string, () => Promise<string>> = {
       const users = Array.from({ length: 3 }, troubles.newUser)
       return Promise.all(users.map((user) => ask(bridge, records(user), user)))
     }),
+  '`load shed`, `user`': () =>
+    troubles.seen({ max_concurrent_requests_per_user: '1' }, (bridge) => {
+      troubles.storage.plan(() => ({ kind: 'hang' }))
+      const user = troubles.newUser()
+      return Promise.all([1, 2, 3].map(() => ask(bridge, records(user), user)))
+    }),
+  '`redis error`, `refused`': async () => {
+    await redis.command('ACL', 'SETUSER', 'unable', 'on', 'nopass', '~*', '+ping')
+    const cache_url = redis.url.replace('//', '//unable:any@')
+    const asReader = (bridge: Bridge) => {
+      const user = troubles.newUser()
+      return ask(bridge, records(user), user)
+    }
+    return troubles.seen({ cache_backend: 'redis', cache_url }, asReader, 'redis error')
+  },
+  '`statsd error`': () =>
+    troubles.seen({ statsd_url: 'udp://statsd.invalid:8125' }, async () => {}, 'statsd error'),
   '`redis error`, `unreachable`': () => troubles.seen(withoutRedis, async () => {}, 'redis error'),
   '`redis error`, `WRONGPASS`': () => {
     const cache_url = redis.url.replace('//', '//bridge:wrong@')

@@ -71,6 +71,10 @@ eos_message = The service moves.
   f:3: service.eos_message: has no effect without service.eos: remove it, or set service.eos
 statsd_prefix = bridge
   f:3: service.statsd_prefix: has no effect without service.statsd_url: remove it, or set service.statsd_url
+metrics_listen = 0.0.0.0:9100
+  f:3: service.metrics_listen: 0.0.0.0 shows the metrics to everyone who can reach this machine: write one address, such as 127.0.0.1:9100
+max_concurrent_requests = 200
+  f:3: service.max_concurrent_requests: one user may have all 200 requests in flight: make it larger than service.max_concurrent_requests_per_user
 metrics_enabled = false
 metrics_listen = 127.0.0.1:9100
   f:4: service.metrics_listen: has no effect without service.metrics_enabled = true: remove it, or set service.metrics_enabled = true
@@ -80,6 +84,10 @@ describe('findContradictions', () => {
   it.each([
     [
       ['metrics_listen = 127.0.0.1:8000'],
+      'f:3: service.metrics_listen: is the address of this service itself: name another port',
+    ],
+    [
+      ['metrics_listen = localhost:8000'],
       'f:3: service.metrics_listen: is the address of this service itself: name another port',
     ],
     [
@@ -127,6 +135,11 @@ describe('findContradictions', () => {
     [['eos = 2027-01-02', 'eos_message = The service moves.']],
     [['port = 0', 'metrics_listen = 127.0.0.1:8000']],
     [['port = 9100', 'metrics_listen = 127.0.0.2:9100']],
+    // As in a container, whose network decides who can connect.
+    [[...secure, 'host = 0.0.0.0', 'metrics_listen = 0.0.0.0:9100']],
+    [['max_concurrent_requests = 100', 'max_concurrent_requests_per_user = 0']],
+    // Empty is the same as absent.
+    [['eos_message =', 'eos_url =', 'cache_hmac_secret_previous =', 'cache_backend = memory']],
     [['readonly = true', 'record_tabs_put_enabled = off']],
   ])('finds nothing in %j', (lines: string[]) => {
     expect(found(lines, 65_536)).toEqual({ problems: [], warnings: [] })

@@ -415,7 +415,8 @@ certificate_ca_bundle = torn.pem
         ? 'write one line "service.<name> = value" for each setting'
         : 'save the file as UTF-8'
 
-    expect(problemsOf(text)[0]).toBe(`etc/bridge.ini:${line}: is ${format}: ${remedy}`)
+    // Nothing of it was read, so nothing is said about missing settings.
+    expect(problemsOf(text)).toEqual([`etc/bridge.ini:${line}: is ${format}: ${remedy}`])
   })
 
   it('treats two spellings of one collection as one setting', () => {
@@ -423,6 +424,18 @@ certificate_ca_bundle = torn.pem
 
     expect(problemsOf(text)).toEqual([
       'etc/bridge.ini:4: service.record_tabs_put_enabled: is given twice, first on line 3: keep one of the two',
+    ])
+  })
+
+  it('rejects two variables for one setting', () => {
+    const environment = {
+      SERVICE_RECORD_TABS_PUT_ENABLED: 'no',
+      service_record_tabs_put_enabled: 'yes',
+    }
+
+    expect(problemsOf(least, { environment })).toEqual([
+      'environment service_record_tabs_put_enabled: service.record_tabs_put_enabled: ' +
+        'is given twice, first as environment SERVICE_RECORD_TABS_PUT_ENABLED: keep one of the two',
     ])
   })
 

@@ -130,6 +130,15 @@ describe('section 6: the errno table, for the storage', () => {
     expectError(answer, 400, 109, '_token in querystring')
   })
 
+  it('503 with a message for a reader, or for a writer, after a lost connection', async () => {
+    failWith({ kind: 'reset-before' })
+
+    const [read, written] = [await get(), await write()]
+    const lost = 'Lost the connection to the token server or the storage'
+    expect(read.body).toMatchObject({ message: `${lost}: try again later` })
+    expect(written.body).toMatchObject({ message: `${lost}: read before retrying a write` })
+  })
+
   it('503 errno 201 for an empty response without a type or a record count', async () => {
     failWith({ kind: 'status', status: 200 })
 

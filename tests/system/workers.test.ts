@@ -1,6 +1,14 @@
 import { describe, expect, it } from 'bun:test'
+import { copyFileSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
 
-import { startExecutable, type Executable, type ExecutableOptions } from '../support/executable.ts'
+import {
+  executablePath,
+  makeFolder,
+  startExecutable,
+  type Executable,
+  type ExecutableOptions,
+} from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { childrenOf } from '../support/processes.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
@@ -77,6 +85,21 @@ describe('several workers', () => {
     expect(statuses).toEqual([200, 200, 200])
     expect(workersOf(executable)).toContain(other!)
     expect(await counted()).toBe(8)
+  })
+
+  it('are replaced as soon as the executable is back, and the log says that it is missing', async () => {
+    const cwd = makeFolder()
+    const path = join(cwd, 'sync-bridge')
+    copyFileSync(executablePath, path)
+    await using executable = await startWorkers({ cwd, executable: path })
+
+    renameSync(path, `${path}.away`)
+    process.kill(workersOf(executable)[0]!, 'SIGKILL')
+    await executable.line(/"event":"worker lost","code":null,"reason":"cannot start it \(ENOENT\)"/)
+    renameSync(`${path}.away`, path)
+
+    await eventually('it was replaced', () => workersOf(executable).length === 2)
+    expect(executable.events('worker lost')[0]).toMatchObject({ code: 'SIGKILL' })
   })
 
   it('are replaced when they hang, which is logged', async () => {
