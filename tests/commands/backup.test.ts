@@ -203,7 +203,7 @@ describe('backup', () => {
   })
 
   it('does not ask for a Firefox if the keys cannot be read', async () => {
-    const { user, folder } = someone('unread')
+    const { user, folder } = someone('without keys')
     await using proxy = await startFaultProxy({ target: bridge.url })
     const fault = { kind: 'status', status: 500, body: '{"message":"Not today"}' } as const
     proxy.plan(({ path }) => (path.endsWith('/crypto/records') ? fault : null))
