@@ -155,7 +155,8 @@ async function read(answer: Response, { method, body: sent }: RequestOptions): P
   if (answer.ok && sent) throw unknownOutcome()
   if (answer.ok) throw brokenOff()
   const message =
-    body?.message ?? `The bridge returned ${status}${body ? '.' : ' without JSON: is this its address?'}`
+    body?.message ??
+    `The bridge returned ${status}${body || hasNoBody ? '.' : ' without JSON: is this its address?'}`
   const seconds = Number(headers.get('Retry-After'))
   throw new ClientError(seconds > 0 ? `${message} (in ${seconds} s)` : message, {
     status,

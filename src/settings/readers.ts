@@ -169,6 +169,7 @@ export function reasonOf(cause: unknown): string {
     EACCES: 'permission denied',
     EISDIR: 'is a directory',
     EFBIG: 'too large',
+    ENOSPC: 'no space left',
   }
   return reasons[code] ?? code
 }

@@ -112,6 +112,8 @@ describe('Requests', () => {
       new Response('<html>', { status: 502 }),
       {},
     ],
+    // HEAD has no body.
+    ['The bridge returned 500.', new Response(null, { status: 500 }), { method: 'HEAD' }],
     ['No response from the bridge at https://bridge.example/sync/', new TypeError('refused'), {}],
     ['the write may have been applied', new TypeError('lost'), { method: 'POST', body: {} }],
     ['the write may have been applied', new Response('{"res'), { method: 'POST', body: {} }],

@@ -539,7 +539,11 @@ describe('pauses', () => {
     const given = await play('count', file)
 
     expect(kept.outcome).toMatchObject({ count: { total: 1 }, slept: [60, 2, 1] })
-    expect(given.outcome).toEqual({ error: expect.stringContaining('503'), field: null, status: 503 })
+    expect(given.outcome).toEqual({
+      error: 'The bridge returned 503. (in 1 s)',
+      field: null,
+      status: 503,
+    })
     expect(asked()).toBe(4)
   })
 

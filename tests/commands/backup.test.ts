@@ -202,6 +202,18 @@ describe('backup', () => {
     expect(backupsIn(folder)[2]).toEqual(stored(user))
   })
 
+  it('does not ask for a Firefox if the keys cannot be read', async () => {
+    const { user, folder } = someone('without keys')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    const fault = { kind: 'status', status: 500, body: '{"message":"Not today"}' } as const
+    proxy.plan(({ path }) => (path.endsWith('/crypto/records') ? fault : null))
+
+    const { said, code } = await run(user, ['backup', folder], { BRIDGE_URL: proxy.url })
+
+    expect(said).toEndWith('crypto: Not today\n')
+    expect(code).toBe(3)
+  })
+
   it('writes nothing outside its folder, whatever a bridge calls its collections', async () => {
     const { user, folder } = someone('misled')
     const backups = join(folder, 'backups')

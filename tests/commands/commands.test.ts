@@ -498,6 +498,14 @@ describe('export', () => {
     expect(read).toMatch(/^(?:https:.*\n){2,}$/)
   })
 
+  it('reports a full disk', async () => {
+    const { account } = someone('full disk')
+
+    const { errors, code } = await runWith(account, ['export', 'tabs', '--output', '/dev/full'])
+
+    expect([errors, code]).toEqual(['sync-bridge: Cannot write /dev/full (no space left)\n', 1])
+  })
+
   it('has one line for each URL', async () => {
     const { user, account } = someone('odd')
     const url = 'https://one.example/\nhttps://two.example/'

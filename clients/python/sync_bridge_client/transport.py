@@ -137,6 +137,9 @@ def _refused(refusal: requests.Response) -> ClientError:
         body = None
     if isinstance(body, dict):
         message, errno = text_of(body.get("message")) or f"The bridge returned {status}.", body.get("errno")
+    elif refusal.request.method == "HEAD":
+        # It has no body.
+        message, errno = f"The bridge returned {status}.", None
     else:
         message, errno = f"The bridge returned {status} without JSON: is this its address?", None
     seconds = refusal.headers.get("Retry-After", "")
