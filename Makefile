@@ -41,13 +41,13 @@ format: node_modules ## formats everything
 	@$(BUN) fmt --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
 
 settings-page: node_modules ## docs/settings.md, after a change of the settings
-	@$(BUN) .ci/settings-page.ts > docs/settings.md
+	@$(BUN) .ci/settings-page.ts
 
 promises: node_modules ## the pages of names that 1.x keeps, after a change of one
 	@$(BUN) .ci/interface-page.ts
 
 commands-page: node_modules ## docs/commands.md, after a change of the commands
-	@$(BUN) .ci/commands-page.ts > docs/commands.md
+	@$(BUN) .ci/commands-page.ts
 
 build: dist/sync-bridge ## the executable
 

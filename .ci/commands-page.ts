@@ -1,4 +1,6 @@
-// Prints docs/commands.md, which `make commands-page` writes.
+// `make commands-page` writes docs/commands.md.
+import { writeFileSync } from 'node:fs'
+
 import {
   commands,
   dataCommandNames,
@@ -53,4 +55,4 @@ function sentence(summary: string): string {
   return `${summary[0]!.toUpperCase()}${summary.slice(1)}.`
 }
 
-if (import.meta.main) process.stdout.write(commandsPage())
+if (import.meta.main) writeFileSync('docs/commands.md', commandsPage())

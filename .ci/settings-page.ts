@@ -1,4 +1,6 @@
-// Prints docs/settings.md, which `make settings-page` writes.
+// `make settings-page` writes docs/settings.md. A new setting needs a place in `groups` below.
+import { writeFileSync } from 'node:fs'
+
 import {
   collectionSettings,
   reloadable,
@@ -111,8 +113,9 @@ export function settingsPage(): string {
     ]
     return `\n## ${title}\n\n${lines.map((cells) => `| ${cells.join(' | ')} |\n`).join('')}`
   })
-  if (rows.size > 0) throw new Error(`Settings without a group: ${[...rows.keys()].join(', ')}`)
+  if (rows.size > 0)
+    throw new Error(`Add to "groups" in .ci/settings-page.ts: ${[...rows.keys()].join(', ')}`)
   return `${introduction}${sections.join('')}${conclusion}`.replaceAll('|  ', '| ')
 }
 
-if (import.meta.main) process.stdout.write(settingsPage())
+if (import.meta.main) writeFileSync('docs/settings.md', settingsPage())

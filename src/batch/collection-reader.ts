@@ -8,7 +8,7 @@ import type { BulkStorage, Snapshot } from '../domain/record-storage.ts'
 import type { CollectionState } from './collection-state.ts'
 import type { CollectionView, NumberedOperation } from './simulate.ts'
 
-// Few, because giving up is harmless while nothing is visible.
+// Few: while nothing is visible, giving up is harmless; afterwards, `commitOrUndo` must get its turn to undo.
 const maxMovedRounds = 4
 /** Retries while another bridge may be removing a row; about 2.5 s in total. */
 const maxHiddenRetries = 7
@@ -28,7 +28,7 @@ export class CollectionReader {
   readonly #ids: string[]
   /** Identifies the collection among those of all users. */
   readonly #name: string
-  /** How often the collection was read again because of other writers. */
+  /** How often this attempt has read the collection again because of other writers. */
   #rounds = 0
 
   constructor(
@@ -132,8 +132,10 @@ export class CollectionReader {
 
   async #spendRound(): Promise<void> {
     this.#rounds += 1
-    const { budget, mayBeVisible, observe } = this.context
-    if (!budget.hasTime || (!mayBeVisible && this.#rounds > maxMovedRounds)) {
+    const { budget, observe } = this.context
+    if (!budget.hasTime || this.#rounds > maxMovedRounds) {
+      // The next attempt, if there is one, starts anew.
+      this.#rounds = 0
       const message = `Cannot write to "${this.#collection}": other clients keep changing it`
       throw new UpstreamError('refused', message, { applied: 'no' })
     }

@@ -1,4 +1,4 @@
-import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/list.ts'
+import { cutPage, orders, readSkip, recordSelector, toListDocument } from '../domain/list.ts'
 import type { FailedOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
 import type { SyncRecord, Timestamp } from '../domain/record.ts'
@@ -36,11 +36,9 @@ export function composePage(
   overlay: Overlay,
   timestamp: Timestamp,
 ): RecordPage {
-  const ids = options.ids && new Set(options.ids)
-  const untouched = base.records.filter((record) => !overlay.has(record.id) && isListed(record, options, ids))
-  const written = [...overlay.values()].filter(
-    (record): record is SyncRecord => record !== null && isListed(record, options, ids),
-  )
+  const isListed = recordSelector(options)
+  const untouched = base.records.filter((record) => !overlay.has(record.id) && isListed(record))
+  const written = [...overlay.values()].filter((record) => record !== null).filter(isListed)
   const firstTimestamp = options.position?.firstTimestamp ?? timestamp
   const skip = readSkip(options.position)
   if (skip === null) {

@@ -55,7 +55,7 @@ function traceOf(
   now: SyncRecord | null,
   since: Timestamp,
 ): Trace {
-  const isDeletion = ttlSeconds !== undefined && ttlSeconds <= 0
+  const isDeletion = ttlSeconds === 0
   if (!now) return isDeletion && before ? 'gone' : 'covered'
   if (now.lastModified === before?.lastModified) return 'untouched'
   // The expired row under the id of a new record may have kept its sortindex.

@@ -172,7 +172,7 @@ export class Simulation {
     const fields = { id, payload, sortindex }
     const stored = { ...fields, lastModified: pending }
     state.change = { ...fields, ttlSeconds }
-    state.record = ttlSeconds !== undefined && ttlSeconds <= 0 ? null : stored
+    state.record = ttlSeconds === 0 ? null : stored
     this.#effectiveFrom = Math.min(this.#effectiveFrom, index)
     return (times) => ({ outcome: 'stored', record: shown(stored, times) })
   }

@@ -130,7 +130,7 @@ function changesOf({ commit, known: { view } }: CollectionState): Map<string, Ch
   const changes = new Map<string, Change>()
   for (const { id, sortindex, ttlSeconds } of writes) {
     const before = view.records.get(id) ?? null
-    const leftAt = ttlSeconds !== undefined && ttlSeconds <= 0 ? null : at
+    const leftAt = ttlSeconds === 0 ? null : at
     const mustRemove = before === null || (sortindex !== undefined && before.sortindex === undefined)
     // A record that was absent before and after needs no undo.
     if (before !== null || leftAt !== null)

@@ -8,11 +8,22 @@ export interface StopOrders {
   abort: Promise<number>
 }
 
-/** Resolves at the first signal that stops a command of a user; closing the terminal sends SIGHUP. */
+/** Resolves at the first signal that stops a command of a user; closing the terminal sends SIGHUP, which `nohup` makes it ignore. */
 export function interruption(host: Host): Promise<void> {
   return new Promise((resolve) => {
-    for (const name of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) host.onSignal(name, resolve)
+    for (const name of ['SIGTERM', 'SIGINT'] as const) host.onSignal(name, resolve)
+    if (!ignoresHangup(host)) host.onSignal('SIGHUP', resolve)
   })
+}
+
+/** Whether this process was started to ignore SIGHUP; only Linux says so. */
+function ignoresHangup(host: Host): boolean {
+  try {
+    const [, mask] = /^SigIgn:\s*([\da-f]+)$/m.exec(host.readFile('/proc/self/status')) ?? []
+    return (parseInt(mask ?? '0', 16) & 1) === 1
+  } catch {
+    return false
+  }
 }
 
 /** The exit codes for these signals. */

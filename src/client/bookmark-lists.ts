@@ -90,10 +90,13 @@ function linksOf<More>(tops: BookmarkNode<More>[]): BookmarkNode<More>[] {
 
 /** Formats a Markdown link; escapes its title and URL. */
 export function markdownLink(title: string, url: string): string {
-  return `[${inMarkdown(title || url)}](<${url.replaceAll(/[<>\s\p{Cc}]/gu, encodeURIComponent)}>)`
+  const address = url
+    .replaceAll(/[<>\s\p{Cc}]/gu, encodeURIComponent)
+    .replaceAll(/\\|&(?=#?\w{1,32};)/g, '\\$&')
+  return `[${inMarkdown(title || url)}](<${address}>)`
 }
 
 /** Escapes a title for Markdown, on one line, without control characters. */
 export function inMarkdown(text: string): string {
-  return text.replaceAll(/[\s\p{Cc}]+/gu, ' ').replaceAll(/[\\`*_[\]<>#]/g, '\\$&')
+  return text.replaceAll(/[\s\p{Cc}]+/gu, ' ').replaceAll(/[\\`*_[\]<>#]|&(?=#?\w{1,32};)/g, '\\$&')
 }

@@ -139,11 +139,15 @@ async function open(
 }
 
 function parseMeta({ id, payload = '' }: StoredRecord): ClearRecord {
+  let content: unknown
   try {
-    return { id, ...JSON.parse(payload) }
+    content = JSON.parse(payload)
   } catch {
     throw new UnreadableRecord(id, 'It is not JSON')
   }
+  if (typeof content !== 'object' || content === null || Array.isArray(content))
+    throw new UnreadableRecord(id, 'Its content is not a record')
+  return { ...content, id }
 }
 
 /** Reads the ETag, which is a number of ms in quotes. */

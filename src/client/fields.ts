@@ -61,7 +61,7 @@ export interface Tab {
 export function tabsOf({ tabs }: Fields): Tab[] {
   return listOf<Fields | null>(tabs).flatMap((tab) => {
     const [url] = listOf(tab?.urlHistory)
-    if (typeof url !== 'string') return []
+    if (typeof url !== 'string' || url === '') return []
     const lastUsedMs = numberOf(tab?.lastUsed) * 1000
     return [{ title: textOf(tab?.title), url, lastUsedMs: isMoment(lastUsedMs) ? lastUsedMs : 0 }]
   })

@@ -52,7 +52,12 @@ export class RedisStore implements CredentialStore {
   }
 
   get(key: string): Promise<string | null> {
-    return this.#ask((client) => client.get(this.#options.prefix + key))
+    return this.#ask(async (client) => {
+      const reply: unknown = await client.get(this.#options.prefix + key)
+      if (reply === null || typeof reply === 'string') return reply
+      // The replies no longer match the commands. A new connection is needed, and the library does not check this.
+      throw new Error('not a text')
+    })
   }
 
   async set(key: string, value: string, ttlMs: number): Promise<void> {

@@ -1,16 +1,22 @@
 import { toExposedJson, type SyncRecord, type Timestamp } from './record.ts'
 import type { ListFilter, PagePosition, RecordPage, SortOrder } from './record-storage.ts'
 
-/** Whether a list with these filters includes a record; `ids` is the set of the filter's ids. */
-export function isListed(
-  { id, lastModified }: SyncRecord,
-  { newer, older, excludedIds }: ListFilter,
-  ids?: ReadonlySet<string>,
-): boolean {
-  if (newer !== undefined && lastModified <= newer) return false
-  if (older !== undefined && lastModified >= older) return false
-  if (ids && !ids.has(id)) return false
-  return !excludedIds?.has(id)
+/** Whether a filter selects records by id. A new filter of that kind belongs here and in `idSelector`. */
+export function selectsIds({ ids, excludedIds }: ListFilter): boolean {
+  return ids !== undefined || Boolean(excludedIds?.size)
+}
+
+/** The test of whether a filter selects an id. */
+export function idSelector({ ids, excludedIds }: ListFilter): (id: string) => boolean {
+  const included = ids && new Set(ids)
+  return (id) => included?.has(id) !== false && !excludedIds?.has(id)
+}
+
+/** The test of whether a filter selects a record. */
+export function recordSelector(filter: ListFilter): (record: SyncRecord) => boolean {
+  const { newer = -1, older = Infinity } = filter
+  const selects = idSelector(filter)
+  return ({ id, lastModified }) => lastModified > newer && lastModified < older && selects(id)
 }
 
 /** Comparators by sort order. */

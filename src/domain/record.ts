@@ -21,7 +21,8 @@ export function toExposedJson(record: SyncRecord): string {
 }
 
 /**
- * What a client writes into a record. An absent field keeps its stored value; `ttlSeconds` counts from the write and can't be read back.
+ * What a client writes into a record. An absent field keeps its stored value; `ttlSeconds` counts from the write and can't be read back;
+ * with 0 the record is gone at once.
  */
 export interface RecordInput {
   payload?: string
@@ -171,8 +172,7 @@ function evaluateRead(precondition: Precondition, current: Timestamp): UnmetPrec
 }
 
 export type GetOutcome =
-  /** `json`: the record's exposed JSON, if it is already at hand. */
-  | { outcome: 'found'; record: SyncRecord; json?: string }
+  | { outcome: 'found'; record: SyncRecord }
   | { outcome: 'not-modified'; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; existing: SyncRecord }
   | { outcome: 'missing' }

@@ -74,7 +74,9 @@ function describe(error: ValueError): string {
     case ValueErrorType.ObjectMaxProperties:
       return `must have at most ${error.schema.maxProperties} members`
     case ValueErrorType.StringPattern:
-      return error.schema.enum ? `must be one of ${error.schema.enum.join(', ')}` : invalidFormat
+      return error.schema.enum
+        ? `must be one of ${error.schema.enum.join(', ')}`
+        : (error.schema.description ?? invalidFormat)
     default:
       return error.message
         .replace(/^Expected /, 'must be ')

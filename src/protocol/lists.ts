@@ -1,6 +1,6 @@
 /** Lists and counts the records of a collection. */
 import { errno, ServiceError, type Problem } from '../domain/errors.ts'
-import { readListDocument, toListDocument } from '../domain/list.ts'
+import { readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
 import {
   floored,
@@ -132,8 +132,9 @@ function countReply(count: number, timestamp: Timestamp): Reply {
  * a deletion, for a server that lost its data, and stops syncing. Not for filtered pages, which say nothing about the collection.
  */
 function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQuery): Timestamp {
-  const { newer, older, ids, excludedIds, position } = readListOptions(query)
-  const isFiltered = older !== undefined || ids || excludedIds || position || query.min_last_modified
+  const options = readListOptions(query)
+  const { newer, older, position } = options
+  const isFiltered = older !== undefined || selectsIds(options) || position || query.min_last_modified
   const isEmpty = count === 0 && next === null && newer !== undefined && !isFiltered
   return isEmpty && newer < timestamp ? newer : timestamp
 }
@@ -224,11 +225,8 @@ function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string
   // One more than the limit, to detect too many.
   const parts = query[name]?.split(',', maxListItems + 1)
   if (!parts) return undefined
-  // Kinto parses filter values as JSON, so its clients may quote them.
-  const mayBeQuoted = name === 'id' || name === 'not_id'
-  const ids = parts
-    .map((id) => (mayBeQuoted ? id.trim().replace(/^"(.+)"$/, '$1') : id.trim()))
-    .filter((id) => id !== '')
+  // Kinto parses each value as JSON, so its clients may quote ids.
+  const ids = parts.map((id) => id.trim().replace(/^"(.+)"$/, '$1')).filter((id) => id !== '')
   if (parts.length <= maxListItems && ids.length <= maxIds && ids.every(isRecordId)) return [...new Set(ids)]
   problems.push(queryProblem(name))
   return undefined

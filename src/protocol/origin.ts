@@ -26,10 +26,15 @@ export function corsHeaders(origin: string, { corsOrigins }: Settings): Record<s
 // Lists all names, because a wildcard does not cover Authorization.
 const allowedHeaders = 'Authorization, Content-Type, If-Match, If-None-Match, X-Client-State, X-KeyID, Prefer'
 
+// The same everywhere, so that a browser gets the 405 with its reason.
 const allowedMethods = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
-/** Answers OPTIONS for any path, without credentials. */
-export function preflightReply(requestedHeaders: string | null, { corsMaxAgeSeconds }: Settings) {
+/** Answers OPTIONS for any path, without credentials. `allow` lists what its resource allows; null if there is none. */
+export function preflightReply(
+  requestedHeaders: string | null,
+  allow: string | null,
+  { corsMaxAgeSeconds }: Settings,
+) {
   const known = new Set(allowedHeaders.toLowerCase().split(', '))
   const others = (requestedHeaders ?? '')
     .split(',')
@@ -39,7 +44,7 @@ export function preflightReply(requestedHeaders: string | null, { corsMaxAgeSeco
     'Access-Control-Allow-Methods': allowedMethods,
     'Access-Control-Allow-Headers': [allowedHeaders, ...new Set(others.slice(0, 50))].join(', '),
     'Access-Control-Max-Age': String(corsMaxAgeSeconds),
-    Allow: allowedMethods,
+    ...(allow !== null && { Allow: allow }),
   }
   return { status: 204, headers, body: null }
 }

@@ -194,7 +194,7 @@ const SubRequest = closed('SubRequest', {
     pattern: `^(?:${methods.join('|')})$`,
     enum: methods,
   }),
-  path: text('The path, with or without the version prefix, and the query', {
+  path: text('must begin with one slash, with or without the version prefix, and have no fragment (#)', {
     pattern: '^/(?![/\\\\])[^#]*$',
     maxLength: 16 * 1024,
     example: exampleRecords,

@@ -187,10 +187,13 @@ export function checkCall(call: Call): void {
     readQuery(call.query, problems)
     if (problems.length > 0) throw invalidRequest(problems)
   }
+  // The runtime accepts equal lengths and joins them; as a number, that is no bound.
+  const length = call.headers['content-length'] ?? '0'
+  if (length.includes(',')) throw invalid('header', 'Content-Length', 'must be sent once', closing)
   if (method !== 'GET' && method !== 'HEAD') return
   // Prevents request smuggling: proxies may disagree about where such a body ends.
   const isChunked = call.headers['transfer-encoding'] !== undefined
-  if (isChunked || Number(call.headers['content-length'] ?? 0) > maxIgnoredBodyBytes) {
+  if (isChunked || Number(length) > maxIgnoredBodyBytes) {
     const name = isChunked ? 'Transfer-Encoding' : 'Content-Length'
     throw invalid('header', name, `must be absent: ${method} must not have a body`, closing)
   }

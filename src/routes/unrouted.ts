@@ -22,7 +22,8 @@ export function answerUnrouted(call: Call): Reply {
   const { method, path, services } = call
   const { settings } = services
   if (method === 'OPTIONS') {
-    return preflightReply(call.headers['access-control-request-headers'] ?? null, settings)
+    const allow = methodsAt(belowVersion(path, settings) ?? path, services)
+    return preflightReply(call.headers['access-control-request-headers'] ?? null, allow, settings)
   }
   if (unsafePath.test(path)) throw unknownPath()
   const prefix = versionPrefix(settings)
@@ -45,16 +46,24 @@ export function answerUnrouted(call: Call): Reply {
 const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
 /** The error for a method that is not served at a path: 405 if others are, else 404. */
-export function refusedMethod(method: string, path: string, { settings, metrics }: Services): ServiceError {
-  const { resources, params } = findResources(path, settings) ?? { resources: [], params: {} }
-  if (!resources.some(({ name }) => isServed(name, settings, metrics !== null))) return unknownPath()
-  const open = resources.filter((resource) => disabledBy(resource, params, settings) === null)
-  const methods = new Set(open.flatMap((each) => (each.method === 'GET' ? ['GET', 'HEAD'] : each.method)))
+export function refusedMethod(method: string, path: string, services: Services): ServiceError {
+  const allow = methodsAt(path, services)
+  if (allow === null) return unknownPath()
+  const { settings } = services
+  const { resources, params } = findResources(path, settings)!
   const meant = resources.find((resource) => resource.method === method)
   const closed = meant && disabledBy(meant, params, settings)
   const message = closed ? `Method not allowed: ${closed}` : `Method not allowed: ${method} on this resource`
-  const headers = { Allow: [...methods, 'OPTIONS'].join(', ') }
-  return new ServiceError(405, errno.methodNotAllowed, message, { headers })
+  return new ServiceError(405, errno.methodNotAllowed, message, { headers: { Allow: allow } })
+}
+
+/** The value of `Allow` for a path; null if nothing is served there. */
+function methodsAt(path: string, { settings, metrics }: Services): string | null {
+  const { resources, params } = findResources(path, settings) ?? { resources: [], params: {} }
+  if (!resources.some(({ name }) => isServed(name, settings, metrics !== null))) return null
+  const open = resources.filter((resource) => disabledBy(resource, params, settings) === null)
+  const methods = new Set(open.flatMap((each) => (each.method === 'GET' ? ['GET', 'HEAD'] : each.method)))
+  return [...methods, 'OPTIONS'].join(', ')
 }
 
 function isServed(name: string, { docsEnabled, explorerEnabled }: Settings, hasMetrics: boolean): boolean {

@@ -8,9 +8,7 @@ export type UpstreamTarget = 'token' | 'storage'
 /** What a circuit breaker needs to know about a call. */
 export interface GuardedRequest extends Pick<FetchRequest, 'method' | 'url'> {
   target: UpstreamTarget
-  /**
-   * The client request whose disconnect aborts the call; only for reads. Its signal is read late, because a short call does not need it.
-   */
+  /** The client request whose disconnect aborts the call; only for reads. */
   client?: Pick<Request, 'signal'>
   /** `must-complete`: finishes or undoes a started write, so no circuit stops it. `probe`: a health check. Default: `normal`. */
   callClass?: 'normal' | 'must-complete' | 'probe'
@@ -123,10 +121,8 @@ class Circuit {
   #trial: GuardedCall | null = null
   /** Users whose calls failed since the last success. */
   readonly #failing = new Set<string>()
-  /** Users whose calls failed while others' succeeded. */
-  readonly #discounted = new RecentMap<string, true>(maxUsers)
-  /** Users whose last call failed, whether it counted or not. */
-  readonly #failedLately = new RecentMap<string, true>(maxUsers)
+  /** For users whose last call failed, whether it counted or not: when the first one failed since their last success. */
+  readonly #failedSinceMs = new RecentMap<string, number>(maxUsers)
   #succeededAtMs = -Infinity
   #connectionLostAtMs = -Infinity
 
@@ -159,10 +155,7 @@ class Circuit {
     // A health check shows that the host responds, but not that it serves users.
     if (call.request.callClass === 'probe') return
     const { user } = call.request
-    this.#failing.delete(user)
-    this.#discounted.delete(user)
-    this.#failedLately.delete(user)
-    for (const other of this.#failing) this.#discounted.set(other, true)
+    this.#failedSinceMs.delete(user)
     this.#failing.clear()
     this.#succeededAtMs = this.options.now()
     if (!this.#isOpen) return
@@ -175,9 +168,11 @@ class Circuit {
     this.ignore(call)
     const { callClass, user } = call.request
     if (callClass === 'probe') return
-    this.#failedLately.set(user, true)
+    const sinceMs = this.#failedSinceMs.get(user) ?? this.options.now()
+    this.#failedSinceMs.set(user, sinceMs)
     if (this.#isOutdated(call, failure)) return
-    if (this.#discounted.get(user) === undefined && this.#failing.size < maxUsers) this.#failing.add(user)
+    // Those who failed while others succeeded don't count.
+    if (sinceMs > this.#succeededAtMs && this.#failing.size < maxUsers) this.#failing.add(user)
     if (wasTrial || (!this.#isOpen && this.#failing.size >= usersToOpen)) this.#open()
   }
 
@@ -207,7 +202,7 @@ class Circuit {
   }
 
   #hasFailedLately(user: string): boolean {
-    return this.#failedLately.get(user) !== undefined
+    return this.#failedSinceMs.get(user) !== undefined
   }
 
   #open(): void {

@@ -1,5 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
+import { idSelector, selectsIds } from '../domain/list.ts'
 import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, TooLong, unusable, type UpstreamResponse } from './response.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
@@ -36,9 +37,10 @@ export async function readConsistently(
 export async function countRecords(
   calls: StorageCalls,
   collection: string,
-  { newer, older, ids, excludedIds }: ListFilter,
+  filter: ListFilter,
 ): Promise<RecordCount> {
-  if (newer === undefined && older === undefined && !ids && !excludedIds?.size) {
+  const { newer, older, ids } = filter
+  if (newer === undefined && older === undefined && !selectsIds(filter)) {
     // Reads the timestamp first: if it is older than the count, clients request the count again; a newer one would hide a change.
     const { collections } = await readCollectionTimestamps(calls)
     return {
@@ -48,9 +50,9 @@ export async function countRecords(
   }
   return await whileUnchanged(calls, collection, undefined, async (reads) => {
     let count = 0
-    const requested = ids && new Set(ids)
+    const isListed = idSelector(filter)
     const countId = (id: string) => {
-      if (requested?.has(id) !== false && !excludedIds?.has(id)) count += 1
+      if (isListed(id)) count += 1
     }
     const parts = ids ? chunkIds(ids) : [undefined]
     for (const part of parts) await reads.ids({ newer, older, ids: part }, 'newest', countId)
@@ -131,8 +133,8 @@ export class ConsistentReads {
       for (const id of single) {
         const response = await this.#read(recordRequest(this.collection, id))
         this.#count(response)
-        const found = readRecordResponse(response, id)
-        if (found) records.set(id, found.record)
+        const record = readRecordResponse(response, id)
+        if (record) records.set(id, record)
       }
       return { timestamp: this.timestamp, unchangedForMs: this.#unchangedForMs, records }
     } catch (error) {

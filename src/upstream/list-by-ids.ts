@@ -1,5 +1,5 @@
 import { invalid } from '../domain/errors.ts'
-import { cutPage, isListed, orders, readSkip, toListDocument } from '../domain/list.ts'
+import { cutPage, idSelector, orders, readSkip, recordSelector, toListDocument } from '../domain/list.ts'
 import { evaluateCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
@@ -47,20 +47,19 @@ export async function listByIds(
 /** Pages need a stable order, so ties are ordered by id. */
 function sorted({ records }: Snapshot, options: ListOptions): SyncRecord[] {
   return [...records.values()]
-    .filter((record) => isListed(record, options))
+    .filter(recordSelector(options))
     .toSorted((a, b) => orders[options.sort](a, b) || (a.id < b.id ? -1 : 1))
 }
 
 /** The ids that the list contains, in its order. Only the storage knows the order without reading all records. */
 async function orderedIds(reads: ConsistentReads, options: ListOptions): Promise<string[]> {
-  const { newer, older, sort, excludedIds } = options
-  const wanted = new Set(options.ids)
-  for (const id of excludedIds ?? []) wanted.delete(id)
-  const ordered: string[] = []
+  const { newer, older, sort } = options
+  const isListed = idSelector(options)
+  const ordered = new Set<string>()
   await reads.ids({ newer, older }, sort, (id) => {
-    if (wanted.delete(id)) ordered.push(id)
+    if (isListed(id)) ordered.add(id)
   })
-  return ordered
+  return [...ordered]
 }
 
 /** Streams the records with these ids as one document, in order. Breaks off if the collection changes. */
@@ -80,10 +79,9 @@ async function stream(
     const request = linesRequest(collection, listQuery({ ids: part, sort }), headers)
     return await readLines(calls, { ...request, endpoint, hasBegun })
   }
-  const included = new Set(ids)
   const first = await readPart(false)
   if (!first) return toListDocument([])
-  const rewriter = new BsoRewriter({ keep: (id) => included.has(id) })
+  const rewriter = new BsoRewriter({ keep: idSelector({ ids }) })
   const pages = new ListPages(first, rewriter, () => readPart(true))
   const begun = await pages.begin()
   return pages.isDone ? begun : pages

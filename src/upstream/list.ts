@@ -1,5 +1,5 @@
 import { invalid, UpstreamError } from '../domain/errors.ts'
-import { freeMemory, listClosing, listOpening, readSkip } from '../domain/list.ts'
+import { freeMemory, idSelector, listClosing, listOpening, readSkip, selectsIds } from '../domain/list.ts'
 import { noPrecondition, zeroTimestamp, type Precondition, type Timestamp } from '../domain/record.ts'
 import {
   jsonOf,
@@ -127,10 +127,7 @@ class Listing {
   }
 
   #rewriter(): BsoRewriter {
-    const { ids, excludedIds } = this.options
-    if (!ids && !excludedIds?.size) return new BsoRewriter({ skip: this.#skip })
-    const included = ids && new Set(ids)
-    const keep = (id: string) => included?.has(id) !== false && excludedIds?.has(id) !== true
+    const keep = selectsIds(this.options) ? idSelector(this.options) : undefined
     return new BsoRewriter({ keep, skip: this.#skip })
   }
 }

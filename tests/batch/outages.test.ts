@@ -168,4 +168,18 @@ describe('runTransaction: a permanently rejected part beside a visible one', () 
     expect(storage.clock.now() - startedAtMs).toBeLessThan(3000)
     expect(storage.contents()).toEqual(before)
   })
+
+  it('is given up, and the other undone, within three seconds: another client keeps changing it', async () => {
+    const storage = stored({ canStage: true })
+    const before = storage.contents()
+    storage.fault = ({ collection }) => (collection === 'c0' && storage.hasBegunCommit ? 'moved' : null)
+    const startedAtMs = storage.clock.now()
+
+    const { failure, events } = await transact(storage, operations)
+
+    expect(failure).toBeInstanceOf(UpstreamError)
+    expect(events).toContainEqual({ kind: 'undone', collections: ['c2', 'c1'] })
+    expect(storage.clock.now() - startedAtMs).toBeLessThan(3000)
+    expect(storage.contents()).toEqual(before)
+  })
 })

@@ -1,6 +1,6 @@
 import type { Operation } from '../../src/domain/operation.ts'
 import type { Precondition, SyncRecord } from '../../src/domain/record.ts'
-import { isListed, orders } from '../../src/domain/list.ts'
+import { orders, recordSelector } from '../../src/domain/list.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 
 /** Stands for the timestamp of the operations' own writes. */
@@ -119,6 +119,5 @@ function isSame(precondition: Precondition, current: number): boolean {
 
 /** The records of a list, over all pages. */
 function listed(records: SyncRecord[], { sort, ...filter }: ListOptions): SyncRecord[] {
-  const ids = filter.ids && new Set(filter.ids)
-  return records.filter((record) => isListed(record, filter, ids)).sort(orders[sort])
+  return records.filter(recordSelector(filter)).sort(orders[sort])
 }

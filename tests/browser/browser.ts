@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { chromium, type Page } from 'playwright-core'
 
 export interface Viewport {
@@ -9,9 +8,6 @@ export interface Viewport {
 export const desk: Viewport = { width: 1280, height: 860 }
 export const phone: Viewport = { width: 390, height: 844 }
 
-/** Where to keep a screenshot of that name. */
-export const screenshot = (name: string) => join(import.meta.dir, '../../dist/screenshots', `${name}.png`)
-
 export interface OpenOptions {
   /** @default a small one, because there is no GPU */
   viewport?: Viewport
@@ -19,6 +15,10 @@ export interface OpenOptions {
   scheme?: 'light' | 'dark'
   /** The page is expected to log errors, so `endPages` ignores them. */
   mayFail?: boolean
+  /** `endPages` checks the page and leaves it open, because several tests use it. */
+  isShared?: boolean
+  /** Not in the tab of an earlier page, because the test changes the tab itself. */
+  isOwnTab?: boolean
 }
 
 /** The machine's Chromium, limited to loopback. */
@@ -26,8 +26,8 @@ export interface TestBrowser {
   /** Opens a page at an address. */
   open(address: string, options?: OpenOptions): Promise<Page>
   /**
-   * Closes all pages; returns console errors and policy violations, uncaught exceptions, requests with a secret in their URL, and requests
-   * to an origin other than the page's.
+   * Ends all pages except shared ones; returns console errors and policy violations, uncaught exceptions, requests with a secret in their
+   * URL, and requests to an origin other than the page's.
    */
   endPages(): Promise<string[]>
   stop(): Promise<void>
@@ -58,12 +58,18 @@ export async function startBrowser(): Promise<TestBrowser> {
     )
   }
   const browser = await chromium.launch({ executablePath, args: flags, timeout: patienceMs })
-  let ends: (() => Promise<string[]>)[] = []
+  const context = await browser.newContext()
+  context.setDefaultTimeout(patienceMs)
+  // The second page of a tab takes a third of the CPU time of the first, which is seconds.
+  const idleTabs: Page[] = []
+  let opened: { isShared: boolean; end(): Promise<string[]> }[] = []
   return {
-    async open(address, { viewport = { width: 800, height: 600 }, scheme = 'light', mayFail = false } = {}) {
+    async open(address, options = {}) {
+      const { viewport = { width: 800, height: 600 }, scheme = 'light', isShared = false } = options
+      const page = (options.isOwnTab ? undefined : idleTabs.pop()) ?? (await context.newPage())
+      await page.setViewportSize(viewport)
+      await page.emulateMedia({ colorScheme: scheme })
       // Watches requests without intercepting, because interception would answer preflights.
-      const page = await browser.newPage({ viewport, colorScheme: scheme })
-      page.setDefaultTimeout(patienceMs)
       const requested = new Set<string>()
       const errors: string[] = []
       page.on('request', (request) => requested.add(request.url()))
@@ -71,22 +77,33 @@ export async function startBrowser(): Promise<TestBrowser> {
         if (message.type() === 'error') errors.push(message.text())
       })
       page.on('pageerror', (error) => errors.push(error.message))
-      ends.push(async () => {
+      const end = async () => {
         const own = [address, page.url()].map((url) => new URL(url).origin)
-        await page.close()
+        if (options.isOwnTab) await page.close()
+        else if (!isShared) idleTabs.push(await emptied(page))
         const isWrong = (url: string) =>
           !own.includes(new URL(url).origin) || /SYNC_KEY|BEARER_TOKEN/.test(url)
         const wrong = requested.size === 0 ? ['nothing was requested'] : [...requested].filter(isWrong)
-        return mayFail ? wrong : [...errors, ...wrong]
-      })
+        return options.mayFail ? wrong : [...errors.splice(0), ...wrong]
+      }
+      opened.push({ isShared, end })
       await page.goto(address)
       return page
     },
     async endPages() {
-      const told = await Promise.all(ends.map((end) => end()))
-      ends = []
+      const told = await Promise.all(opened.map(({ end }) => end()))
+      opened = opened.filter(({ isShared }) => isShared)
       return told.flat()
     },
     stop: () => browser.close(),
   }
+}
+
+/** The tab without its page, and what that has stored and the test has set. */
+async function emptied(tab: Page): Promise<Page> {
+  await tab.evaluate(() => sessionStorage.clear())
+  tab.removeAllListeners()
+  await tab.unrouteAll()
+  await tab.goto('about:blank')
+  return tab
 }

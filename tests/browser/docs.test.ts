@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { accessibilityFaults } from './inspect.ts'
-import { desk, phone, screenshot, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
+import { desk, phone, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
 
 let bridge: TestBridge
 let browser: TestBrowser
@@ -79,7 +79,6 @@ describe('/v1/docs in Chromium', () => {
     const paths = await page.locator('.opblock-summary-path').allInnerTexts()
     const links = page.locator('.intro a:visible')
     const guides = await links.evaluateAll((all) => all.map((each) => (each as HTMLAnchorElement).href))
-    await page.screenshot({ path: screenshot('docs') })
     const put = await openOperation(page, 'Records-putRecord')
     const description = await put.locator('.opblock-description-wrapper').first().innerText()
 
@@ -129,7 +128,7 @@ describe('/v1/docs in Chromium', () => {
   })
 
   it('accepts quoted values, even if the browser denies the page its storage', async () => {
-    const page = await openDocs()
+    const page = await openDocs({ isOwnTab: true })
     await page.addInitScript(() => {
       const get = () => {
         throw new DOMException('Access is denied', 'SecurityError')
@@ -215,7 +214,6 @@ describe('/v1/docs in Chromium', () => {
         return [brightness(backgroundColor), brightness(color)]
       }),
     )
-    await page.screenshot({ path: screenshot('docs-dark') })
     // Requests that the page still makes when its bridge ends would be errors.
     await page.waitForLoadState('networkidle')
 
@@ -227,7 +225,6 @@ describe('/v1/docs in Chromium', () => {
 
   it('fits a phone, with open operations', async () => {
     const page = await openDocs({ viewport: phone })
-    await page.screenshot({ path: screenshot('docs-phone') })
 
     const operation = await openOperation(page, 'Records-listRecords')
     await operation.locator('.try-out__btn').click()
@@ -245,7 +242,6 @@ describe('/v1/docs in Chromium', () => {
       }
     })
     await operation.locator('.parameters').first().scrollIntoViewIfNeeded()
-    await page.screenshot({ path: screenshot('docs-phone-list') })
 
     expect(layout.pageWidth).toBe(phone.width)
     expect(layout.beyond).toBe(0)
@@ -269,7 +265,6 @@ describe('/v1/docs in Chromium', () => {
     await page.locator('.model-container, .models button').first().click()
     await page.locator('.btn.authorize').click()
     await page.locator('.modal-ux').waitFor()
-    await page.screenshot({ path: screenshot(`docs-authorize-${scheme}-${viewport.width}`) })
     await look('authorize')
     await page.locator('.close-modal').click()
     for (const id of opened) {

@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import type { Page } from 'playwright-core'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { start } from '../support/executable.ts'
-import { desk, phone, screenshot } from './browser.ts'
+import { desk, phone } from './browser.ts'
 import {
   choose,
   detailsLinks,
@@ -81,7 +81,6 @@ describe('long lists', () => {
       await page.keyboard.press('ArrowRight')
     }
     const deepest = await focusedRow(page)
-    await page.screenshot({ path: screenshot('explore-phone-deep') })
     const faults = await accessibilityFaults(page)
     const widths = await page.evaluate(() => [
       document.documentElement.scrollWidth,
@@ -115,7 +114,7 @@ describe('long lists', () => {
   })
 
   it('are as high as all of their rows, so that 1 500 pages of history can be scrolled to the last', async () => {
-    const page = await world.open({ view: 'history' })
+    const page = await world.look('history')
 
     const days = await page.locator('.list h2').count()
     const height = await page.evaluate(() => document.documentElement.scrollHeight)
@@ -170,7 +169,7 @@ describe('long lists', () => {
   })
 
   it('are navigated with the arrow keys, and a row leads to its site', async () => {
-    const page = await world.open({ view: 'history' })
+    const page = await world.look('history')
     const rows = page.locator('.row')
     const site = await rows.nth(1).locator('.row-main').getAttribute('href')
 
@@ -182,6 +181,7 @@ describe('long lists', () => {
       page.keyboard.press('Enter'),
     ])
     const isAlone = await popup.evaluate(() => window.opener === null)
+    await popup.close()
     const details = detailsLinks(page).first()
     const isDetailsSeen = await details.evaluate((link) => link.checkVisibility({ opacityProperty: true }))
 
@@ -193,7 +193,7 @@ describe('long lists', () => {
 
 describe('the tree of bookmarks', () => {
   it('supports the standard keys of a tree', async () => {
-    const page = await world.open({ view: 'bookmarks' })
+    const page = await world.look('bookmarks')
     const top = 'Bookmarks Toolbar'
     const seen: unknown[] = []
     const press = async (key: string) => {
@@ -254,7 +254,7 @@ describe('the tree of bookmarks', () => {
   })
 
   it('is opened and closed with the mouse, and keeps its state', async () => {
-    const page = await world.open({ view: 'bookmarks' })
+    const page = await world.look('bookmarks')
     const folder = page.locator('[aria-level="2"].folder').first()
     await folder.waitFor()
     const before = await titles(page)
@@ -287,7 +287,6 @@ describe('`make run` and one click', () => {
     await page.locator('.bookmark .row-title').first().waitFor()
     const first = await page.locator('.bookmark .row-title').first().innerText()
     const scripts = (await titles(page)).join(' ')
-    await page.screenshot({ path: screenshot('explorer') })
 
     expect(counts.map((count) => Number(count.replace(',', '')))).toEqual([272, expect.any(Number)])
     expect(first).toMatch(/\w{3}/)
@@ -297,7 +296,7 @@ describe('`make run` and one click', () => {
 
 describe('Escape', () => {
   it('closes what is open, and clears the search', async () => {
-    const page = await world.open()
+    const page = await world.look('bookmarks')
     await lookFor(page, 'tide')
     await page.keyboard.press('Escape')
     const word = await page.inputValue('#search')
@@ -314,7 +313,7 @@ describe('Escape', () => {
 
 describe('the slash', () => {
   it('focuses the search, also from a checkbox, and can be typed there', async () => {
-    const page = await world.open()
+    const page = await world.look('bookmarks')
     await page.locator('#explorer [data-keeps-key]').focus()
     await page.keyboard.press('/')
     await page.keyboard.type('a/b')
@@ -365,7 +364,6 @@ describe('the explorer', () => {
       const faults: string[] = []
 
       await walk(page, async (name) => {
-        await page.screenshot({ path: screenshot(`explore-${scheme}-${viewport.width}-${name}`) })
         const controls = page.locator('button:visible, input:visible')
         const heights = await controls.evaluateAll((all) =>
           all.map((each) => each.getBoundingClientRect().height),
@@ -382,7 +380,7 @@ describe('the explorer', () => {
   )
 
   it('has readable site letters in every colour', async () => {
-    const page = await world.open({ view: 'history' })
+    const page = await world.look('history')
     const worst = () =>
       page
         .locator('.avatar')
@@ -407,6 +405,7 @@ describe('the explorer', () => {
     const light = await worst()
     await page.emulateMedia({ colorScheme: 'dark' })
     const dark = await worst()
+    await page.emulateMedia({ colorScheme: 'light' })
 
     expect(dark).not.toBe(light)
     expect(Math.min(light, dark)).toBeGreaterThanOrEqual(4.5)

@@ -22,6 +22,8 @@ export interface ExplorerWorld {
   url: string
   /** Opens an account by a link, waits until everything is read, and goes to a view. */
   open(options?: ExplorerOptions): Promise<Page>
+  /** One page of the first user for all tests that only look at the account; at this view, with nothing open, sorted or searched. */
+  look(view: string): Promise<Page>
   stop(): Promise<void>
 }
 
@@ -32,21 +34,38 @@ export async function startExplorer({ history }: { history: number }): Promise<E
   await addUnusualBookmarks(bridge)
   const browser = await startBrowser()
   const url = `${bridge.url}/v1/explore`
+  let shared: Page | null = null
+
+  async function open({ user = bridge.user, view, ...options }: ExplorerOptions = {}): Promise<Page> {
+    const page = await browser.open(url + fragmentOf(user), { viewport: desk, ...options })
+    await isRead(page)
+    if (view !== undefined) await choose(page, view)
+    return page
+  }
+
   return {
     bridge,
     browser,
     url,
-    async open({ user = bridge.user, view, ...options } = {}) {
-      const page = await browser.open(url + fragmentOf(user), { viewport: desk, ...options })
-      await isRead(page)
-      if (view !== undefined) await choose(page, view)
-      return page
+    open,
+    async look(view) {
+      shared ??= await open({ isShared: true })
+      await shared.evaluate(startAgain, view)
+      return shared
     },
     async stop() {
       await browser.stop()
       await bridge.stop()
     },
   }
+}
+
+/** In the page: closes what is open, clears search, order and filter, and draws a view anew. */
+function startAgain(view: string): void {
+  for (const dialog of document.querySelectorAll('dialog')) dialog.close()
+  for (const menu of document.querySelectorAll<HTMLElement>(':popover-open')) menu.hidePopover()
+  for (const id of ['search', 'order', 'tag']) (document.getElementById(id) as HTMLInputElement).value = ''
+  for (const name of ['devices', view]) document.querySelector<HTMLElement>(`[data-view=${name}]`)!.click()
 }
 
 /** An undecryptable record, one whose title is markup, and one with a URL that must not become a link. */

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
-import { desk, phone, screenshot, startBrowser, type TestBrowser } from './browser.ts'
+import { desk, phone, startBrowser, type TestBrowser } from './browser.ts'
 import { accessibilityFaults } from './inspect.ts'
 
 let bridge: TestBridge
@@ -80,13 +80,12 @@ describe('the guides in Chromium', () => {
   it.each([
     ['desk', desk, 'light'],
     ['phone', phone, 'dark'],
-  ] as const)('are readable and accessible: %s %p %s', async (place, viewport, scheme) => {
+  ] as const)('are readable and accessible: %s %p %s', async (_, viewport, scheme) => {
     const faults: string[] = []
     const grounds = new Set<string>()
 
     for (const name of ['guides', 'guides/run', 'guides/examples']) {
       const page = await browser.open(`${bridge.url}/v1/docs/${name}`, { viewport, scheme })
-      await page.screenshot({ path: screenshot(`${name.replace('/', '-')}-${place}-${scheme}`) })
       const found = await accessibilityFaults(page)
       const width = await page.evaluate(() => document.documentElement.scrollWidth)
       if (width > viewport.width) found.push(`is ${width} pixels wide`)

@@ -75,4 +75,20 @@ describe('Collection', () => {
     expect(before).toMatchObject([{ clear: { id: 'global', storageVersion: 5 }, problem: null }])
     expect(after).toMatchObject([{ clear: null, problem: 'It is not JSON' }])
   })
+
+  it('returns records of meta under their id, and only objects as content', async () => {
+    const { sandbox, user } = bridge
+    const written = { global: '{"id":"other","engines":{}}', list: '[1]', text: '"abc"', none: 'null' }
+    for (const [id, payload] of Object.entries(written)) sandbox.write(user, 'meta', [{ id, payload }])
+
+    const records = await all(new SyncClient(accountAt(bridge)).collection('meta').records())
+
+    const problem = 'Its content is not a record'
+    expect(records.map(({ stored, clear, problem: why }) => [stored.id, clear, why]).toSorted()).toEqual([
+      ['global', { id: 'global', engines: {} }, null],
+      ['list', null, problem],
+      ['none', null, problem],
+      ['text', null, problem],
+    ])
+  })
 })

@@ -184,6 +184,14 @@ describe('bookmarksMarkdown and bookmarkUrls', () => {
     )
   })
 
+  it('keep what looks like an entity or an escape', () => {
+    const odd = bookmarkTree([
+      bookmark('a', 'menu', { title: '&lt;b&gt; Q&A', bmkUri: 'https://a.example/?a=1&lt;2\\*&b=c' }),
+    ])
+
+    expect(bookmarksMarkdown(odd)).toBe('- [\\&lt;b\\&gt; Q&A](<https://a.example/?a=1\\&lt;2\\\\*&b=c>)\n')
+  })
+
   it('contain no control characters, and no link without a URL', () => {
     const odd = bookmarkTree([
       bookmark('a', 'menu', { title: 'red\u001b[31m', bmkUri: 'https://a.example/\u001b[2J' }),

@@ -246,6 +246,9 @@ describe('records', () => {
       { id: 'plain', payload: 'plain' },
       { id: 'foreign', payload: foreign },
     ])
+    const meta = { other: '{"id":1,"a":[]}', list: '[{}]', text: '"abc"' }
+    for (const [id, payload] of Object.entries(meta))
+      bridge.sandbox.write(bridge.user, 'meta', [{ id, payload }])
     const client = await connect(accountAt(bridge))
     proxy.plan(() => null)
 
@@ -263,11 +266,12 @@ describe('records', () => {
       expect(outcome[name]).toEqual(expected)
       problems.push(...records.filter(({ clear }) => clear === null).map(({ problem }) => problem))
     }
-    const [plain, other] = [
+    const [plain, other, none] = [
       'It is not encrypted in the format of Firefox',
       'It was encrypted with another key, or tampered with',
+      'Its content is not a record',
     ]
-    expect(problems.toSorted()).toEqual([plain, other, other, other])
+    expect(problems.toSorted()).toEqual([plain, other, other, other, none, none])
   })
 
   itWithPython(`are complete even if one changes between two pages${why}`, async () => {

@@ -246,6 +246,21 @@ describe('backup', () => {
     expect(backupsIn(folder)[1]).toEqual(stored(user))
   })
 
+  it('keeps records whose payload contains line separators other than line feeds', async () => {
+    const { user, folder } = someone('separated')
+    sandbox.write(user, 'forms', [{ id: 'separated', payload: 'a\u2028b\u2029c\u0085d\re' }])
+
+    const outcomes = [await run(user, ['backup', folder]), await run(user, ['backup', folder])]
+    const [, second] = backupsIn(folder)
+    const before = stored(user)
+    sandbox.remove(user, 'forms')
+    const restored = await run(user, ['restore', folder, 'forms', '--write'])
+
+    expect([...outcomes, restored].map(codeOf)).toEqual([0, 0, 0])
+    expect(second).toEqual(before)
+    expect(stored(user)).toEqual(before)
+  })
+
   it('reads a collection again whose file in the last backup is damaged', async () => {
     const { user, folder } = someone('decayed')
     await run(user, ['backup', folder])
@@ -298,6 +313,23 @@ describe('backup', () => {
     expect(first.said).toContain('constructor: 1 record\n')
     expect(second.said.match(/unchanged/g)).toHaveLength(11)
     expect(restored.said).toContain('__proto__: 0 to write, 0 different')
+  })
+
+  it('stays the last by name if the clock was reset', async () => {
+    const { user, folder } = someone('timeless')
+    const command = ['backup', folder, '--keep', '2']
+    await run(user, command)
+    const future = '2099-12-31T23-59-59.999Z'
+    renameSync(join(folder, readdirSync(folder)[0]!), join(folder, future))
+    sandbox.write(user, 'forms', [await encrypted(sandbox, user, 'forms', { id: 'later' })])
+
+    const codes = [await run(user, command), await run(user, command)].map(codeOf)
+    const { said } = await run(user, ['restore', folder])
+
+    const kept = ['2100-01-01T00-00-00.000Z', '2100-01-01T00-00-00.001Z']
+    expect(codes).toEqual([0, 0])
+    expect(readdirSync(folder).toSorted()).toEqual(kept)
+    expect(said).toStartWith(`From ${join(folder, kept[1]!)}\n`)
   })
 
   it('rejects an invalid number of backups', async () => {

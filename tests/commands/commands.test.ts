@@ -501,11 +501,12 @@ describe('export', () => {
   it('has one line for each URL', async () => {
     const { user, account } = someone('odd')
     const url = 'https://one.example/\nhttps://two.example/'
-    const tabs = { id: 'odd', tabs: [{ title: 'T', urlHistory: [url] }] }
-    await upload({ sandbox, user }, 'tabs', tabs)
+    const tabs = [[url], [''], []].map((urlHistory) => ({ title: 'T', urlHistory }))
+    await upload({ sandbox, user }, 'tabs', { id: 'odd', tabs })
 
     const urls = await runWith(account, ['export', 'tabs', '--format', 'urls'])
 
+    expect(urls.output).not.toMatch(/^$\n/m)
     expect(urls.output).toContain('https://one.example/%20https://two.example/\n')
   })
 
@@ -658,6 +659,23 @@ describe('watch', () => {
       content: { bmkUri: 'https://t.example/' },
     })
     expect([watching.lines.length, code]).toEqual([1, 0])
+  })
+
+  it('goes on without its terminal under nohup', async () => {
+    const { user, account } = someone('hung up')
+    const { entries } = sandbox.requests.storage
+    const before = entries.length
+    await using watching = start(['-c', `trap '' HUP; exec '${executablePath}' watch --every 1`], {
+      executable: '/bin/sh',
+      environment: { SYNC_BRIDGE_ACCOUNT: account },
+    })
+    await eventually('its first round is over', () => hasAnswered(sandbox, before))
+
+    watching.signal('SIGHUP')
+    await write(user, { id: 'afterhangup1', type: 'bookmark', title: 'T', bmkUri: 'https://t.example/' })
+
+    await watching.line(/"afterhangup1"/)
+    expect(await watching.stop()).toBe(0)
   })
 
   it('pauses for as long as the bridge asks, and reports that', async () => {

@@ -222,6 +222,31 @@ describe('RedisStore with a server that rejects commands', () => {
   })
 })
 
+describe('RedisStore with a server whose replies are not for their commands', () => {
+  it.each([':5', '*1\r\n:5', '#t'])(
+    'rejects %j in place of a text, so that credentials are obtained',
+    async (reply) => {
+      using server = Bun.listen({
+        hostname: '127.0.0.1',
+        port: 0,
+        socket: {
+          data(socket, chunk) {
+            for (const _ of chunk.toString().matchAll(/^\*\d+\r$/gm)) socket.write(`${reply}\r\n`)
+          },
+        },
+      })
+      const { store } = await connectStore(`redis://127.0.0.1:${server.port}/0`, patient)
+      const load = keepObtaining(store)
+
+      const message = await messageOf(store.get('key'))
+      await eventually('some were obtained', () => load.obtained() > 3)
+      await load.stop()
+
+      expect(message).toBe('Cannot use Redis: connection lost')
+    },
+  )
+})
+
 describe('credentials over Redis', () => {
   const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
 

@@ -4,7 +4,7 @@ import { dirname, relative, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { Glob } from 'bun'
 import { makeSite, writePages } from '../../.ci/site.ts'
-import { desk, phone, screenshot, startBrowser, type TestBrowser } from '../browser/browser.ts'
+import { desk, phone, startBrowser, type TestBrowser } from '../browser/browser.ts'
 import { accessibilityFaults } from '../browser/inspect.ts'
 import { endAll } from '../support/executable.ts'
 import { temporaryFolder } from '../support/processes.ts'
@@ -157,10 +157,9 @@ describe('the site in Chromium', () => {
   it.each([
     ['desk', desk, 'light'],
     ['phone', phone, 'dark'],
-  ] as const)('has an accessible front page: %s %p %s', async (place, viewport, scheme) => {
+  ] as const)('has an accessible front page: %s %p %s', async (_, viewport, scheme) => {
     const page = await browser.open(address(''), { viewport, scheme })
     await page.locator('#cast').getByText('38 written').waitFor()
-    await page.screenshot({ path: screenshot(`site-${place}-${scheme}`) })
     const faults = await accessibilityFaults(page)
     const width = await page.evaluate(() => document.documentElement.scrollWidth)
     const pictures = await page.locator('picture img').evaluateAll((images) => {

@@ -256,6 +256,17 @@ describe('bad input: bodies and framing', () => {
     },
   )
 
+  // The runtime joins equal lengths: as a number, that is none, and no bound holds.
+  it.each(['GET', 'PUT', 'DELETE'])('rejects a %s with the same length twice, and closes', async (method) => {
+    const twice = 'Content-Length: 3\nContent-Length: 3\nContent-Type: application/json'
+    const target = `${bucket}/collections/history/records/r`
+
+    const answer = await sendText(`${method} ${target} HTTP/1.1\nHost: a\n${twice}\n\n{ }`)
+
+    expectError(parsed(answer), 400, 107, 'Content-Length in header')
+    expect(answer.headers.get('connection')).toBe('close')
+  })
+
   it('ignores the small body of a GET, and does not parse it as another request', async () => {
     const hidden = 'GET /v1/__version__ HTTP/1.1\r\nHost: a\r\n\r\n'
 

@@ -126,6 +126,21 @@ describe('section 1: methods', () => {
     expect(bridge.sandbox.records(bridge.user, 'history')).toHaveLength(1)
   })
 
+  it.each([
+    ['/v1/', 'GET, HEAD, OPTIONS'],
+    ['/v1/batch', 'POST, OPTIONS'],
+    ['/__heartbeat__', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections/history/records', 'GET, HEAD, OPTIONS'],
+    ['BUCKET/collections/history/records/h', 'GET, HEAD, PUT, DELETE, OPTIONS'],
+    ['BUCKET/collections/tabs/records/t', 'GET, HEAD, OPTIONS'],
+    ['/v1/nothing', null],
+    ['/v2/batch', null],
+  ])('tells with OPTIONS which methods %s has', async (path, allow) => {
+    const answer = await send('OPTIONS', path.replace('BUCKET', bucket))
+
+    expect([answer.status, answer.headers.get('allow')]).toEqual([204, allow])
+  })
+
   it('answers preflights everywhere, without credentials and never with a redirect', async () => {
     for (const target of [...targets, '/v1/batch', '/', '/__heartbeat__', `${bucket}/collections/`]) {
       const { status, headers, text } = await request(bridge.url + target, {

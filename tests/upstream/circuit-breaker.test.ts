@@ -155,6 +155,19 @@ describe('a circuit', () => {
     expect(isRefused('a')).toBe(true)
   })
 
+  it('does not count users again whose connection was counted already, if others succeeded afterwards', () => {
+    const { begin, breakers, pass, answers, fails, isRefused } = start()
+    const calls = [...three, 'd', 'e', 'f'].map((user) => begin(user))
+
+    pass(1)
+    for (const call of calls) breakers.failed(call, new UpstreamError('connection-lost', ''))
+    answers('healthy')
+    for (const user of ['d', 'e', 'f']) fails(user, 'connection-lost')
+
+    expect(isRefused('healthy')).toBe(false)
+    expect(isRefused('d')).toBe(false)
+  })
+
   it('stays open twice as long after each failed trial, up to 4 s', () => {
     const { fails, isRefused, pass } = start()
     three.forEach((user) => fails(user))

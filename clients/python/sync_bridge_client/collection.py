@@ -146,7 +146,9 @@ def _parse_meta(stored: StoredRecord) -> ClearRecord:
         content = read_json(stored.payload or "")
     except (ValueError, RecursionError) as error:
         raise UnreadableRecord(stored.id, "It is not JSON") from error
-    return {"id": stored.id, **(content if isinstance(content, dict) else {})}
+    if not isinstance(content, dict):
+        raise UnreadableRecord(stored.id, "Its content is not a record")
+    return {**content, "id": stored.id}
 
 
 def _moment_of(headers: Mapping[str, str]) -> int:

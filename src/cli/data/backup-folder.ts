@@ -2,7 +2,6 @@
 import { createReadStream } from 'node:fs'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import type { StoredRecord } from '../../client/collection.ts'
@@ -33,6 +32,12 @@ export async function backupNames(folder: string): Promise<{ all: string[]; comp
   })
   const all = names.filter((name) => /^\d{4}-[\d-]+T[\d.-]+Z(-incomplete)?$/.test(name)).toSorted()
   return { all, complete: all.filter((name) => !name.endsWith(incompleteMark)) }
+}
+
+/** The time that a backup is named after, in ms since 1970; 0 if its name has none. */
+export function timeOf(name: string): number {
+  const [, day, hour, minute, second] = /^([\d-]+)T(\d\d)-(\d\d)-([\d.]+Z)/.exec(name) ?? []
+  return Date.parse(`${day}T${hour}:${minute}:${second}`) || 0
 }
 
 /** Reads the state of a backup. Rejects with `ClientError` if that fails. */
@@ -69,7 +74,7 @@ export async function* readRecords(backup: string, collection: string): AsyncGen
   const path = join(backup, fileOf(collection))
   const file = createReadStream(path, 'utf8')
   try {
-    for await (const line of createInterface({ input: file, crlfDelay: Infinity })) {
+    for await (const line of linesOf(file)) {
       const record = recordOf(line)
       if (record) yield record
     }
@@ -80,6 +85,17 @@ export async function* readRecords(backup: string, collection: string): AsyncGen
   } finally {
     file.destroy()
   }
+}
+
+/** Splits a text at line feeds. `readline` also splits at U+2028, which JSON does not escape. */
+async function* linesOf(parts: AsyncIterable<string>): AsyncGenerator<string> {
+  let rest = ''
+  for await (const part of parts) {
+    const lines = `${rest}${part}`.split('\n')
+    rest = lines.pop()!
+    yield* lines
+  }
+  yield rest
 }
 
 function recordOf(line: string): StoredRecord | null {

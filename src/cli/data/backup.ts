@@ -11,6 +11,7 @@ import {
   incompleteMark,
   readRecords,
   readState,
+  timeOf,
   type State,
 } from './backup-folder.ts'
 import { Progress } from './progress.ts'
@@ -53,6 +54,8 @@ class Backup {
   readonly #session: Session
   readonly #folder: string
   readonly #progress: Progress
+  /** After all backups, because the last one by name is the one to continue and to restore, even if the clock was reset. */
+  #earliestMs = 0
 
   constructor(session: Session, folder: string) {
     this.#session = session
@@ -66,6 +69,7 @@ class Backup {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
     await this.#clean()
     const { all, complete } = await backupNames(this.#folder)
+    this.#earliestMs = timeOf(all.at(-1) ?? '') + 1
     const last = complete.length > 0 ? join(this.#folder, complete.at(-1)!) : null
     const draft = await mkdtemp(join(this.#folder, '.draft-'))
     try {
@@ -89,10 +93,10 @@ class Backup {
     }
   }
 
-  /** Names a draft after the current time, later if that name is taken. */
+  /** Names a draft after the current time, later if there is a later backup or that name is taken. */
   async #giveName(draft: string, mark = ''): Promise<string> {
-    for (;;) {
-      const name = new Date(this.#session.host.now()).toISOString().replaceAll(':', '-') + mark
+    for (let atMs = Math.max(this.#session.host.now(), this.#earliestMs); ; atMs += 1) {
+      const name = new Date(atMs).toISOString().replaceAll(':', '-') + mark
       try {
         await rename(draft, join(this.#folder, name))
         return name

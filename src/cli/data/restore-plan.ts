@@ -205,16 +205,18 @@ export function mergeChildren(now: string[], before: string[], back: ReadonlySet
   const following = new Map<string | null, string[]>()
   let anchor: string | null = null
   const known = new Set(before)
-  for (const id of before) {
+  // Other programs may list a child twice.
+  for (const id of known) {
     if (present.has(id)) anchor = id
     else if (back.has(id)) following.getOrInsertComputed(anchor, () => []).push(id)
   }
   const unknown = [...back].filter((id) => !present.has(id) && !known.has(id))
-  return [
-    ...(following.get(null) ?? []),
-    ...now.flatMap((id) => [id, ...(following.get(id) ?? [])]),
-    ...unknown,
-  ]
+  const takeAfter = (id: string | null) => {
+    const found = following.get(id) ?? []
+    following.delete(id)
+    return found
+  }
+  return [...takeAfter(null), ...now.flatMap((id) => [id, ...takeAfter(id)]), ...unknown]
 }
 
 async function find(records: AsyncIterable<StoredRecord>, id: string): Promise<StoredRecord | null> {
