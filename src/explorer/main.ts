@@ -20,7 +20,6 @@ import { closeAllFolders } from './tree.ts'
 import { viewIdOf, views, type View } from './views.ts'
 
 const form = byId<HTMLFormElement>('credentials')
-const main = byId('view')
 const keepsKey = document.querySelectorAll<HTMLInputElement>('[data-keeps-key]')
 const pageTitle = document.title
 
@@ -58,7 +57,7 @@ function go(address: string): void {
 }
 
 /** Names a view in the address, without a step for Back. */
-function replaceAddress(viewId: string): void {
+function setAddress(viewId: string): void {
   history.replaceState(null, '', addressOf(viewId))
 }
 
@@ -104,7 +103,7 @@ async function connect(): Promise<void> {
     credentials = asked
     remember(asked, keepsKey[0]!.checked)
     hold(new Holdings(account))
-    if (readPlace().name === '') replaceAddress(views[0]!.id)
+    if (readPlace().name === '') setAddress(views[0]!.id)
     follow()
     await holdings.read(() => {
       contents = null
@@ -161,9 +160,9 @@ function draw(): void {
   const current = found.find(({ view }) => view.id === chosen) ?? found[0]!
   const { view } = current
   if (view.id !== chosen && !holdings.isReading()) {
-    say('This is not in the account')
+    say('Not in this account')
     chosen = view.id
-    replaceAddress(chosen)
+    setAddress(chosen)
   }
   const isFocused = byId('nav').contains(document.activeElement)
   byId('nav').replaceChildren(...drawNavigation(found, current, holdings))
@@ -182,7 +181,7 @@ function draw(): void {
   if (state !== drawn)
     byId('content').replaceChildren(...drawNotices(view), ...drawContent(word, found, current, holdings))
   drawn = state
-  main.setAttribute('aria-busy', String(holdings.isReading(view.collections)))
+  byId('view').setAttribute('aria-busy', String(holdings.isReading(view.collections)))
   drawRecord()
 }
 
@@ -194,7 +193,7 @@ function drawRecord(): void {
   if (record !== undefined)
     return showDetails(record, credentials?.bucket ?? '', (other) => holdings.record(name, other))
   if (holdings.isReading([name])) return
-  replaceAddress(chosen)
+  setAddress(chosen)
   closeDetails()
   const isUnread = holdings.failureOf([name]) !== null
   say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
@@ -204,7 +203,7 @@ function drawRecord(): void {
 function leaveRecord(): void {
   if (byId<HTMLDialogElement>('details').open || readPlace().id === null) return
   if (history.state?.isOver === true) history.back()
-  else replaceAddress(chosen)
+  else setAddress(chosen)
 }
 
 function drawNotices({ title, collections }: View): HTMLElement[] {

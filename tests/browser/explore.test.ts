@@ -124,7 +124,7 @@ describe('/v1/explore in Chromium', () => {
     const absentPlace = [`#/devices Devices & tabs · ${title}`, 'Devices & tabs', false]
     expect(seen).toEqual([record, forms, bookmarks, record, forms, absentPlace, bookmarks])
     expect(absent).toContain('no record absent')
-    expect(unknown).toBe('This is not in the account')
+    expect(unknown).toBe('Not in this account')
   })
 
   it('keeps its place through a reload, and the key if the user wants that', async () => {
