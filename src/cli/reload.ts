@@ -90,9 +90,10 @@ export function createChanges(context: ServiceContext, service: RunningService, 
 
   /** Null if they have problems, which are logged. */
   function reread(): Settings | null {
-    const settings = context.reread((problem) => {
-      if (problem.startsWith('warning: ')) log.warning('settings warning', { problem })
-      else log.error('settings refused', { problem })
+    const settings = context.reread((line) => {
+      const problem = line.replace(/^warning: /, '')
+      if (problem === line) log.error('settings refused', { problem })
+      else log.warning('settings warning', { problem })
     })
     if (!settings) log.error('settings kept')
     return settings

@@ -20,7 +20,6 @@ import { closeAllFolders } from './tree.ts'
 import { viewIdOf, views, type View } from './views.ts'
 
 const form = byId<HTMLFormElement>('credentials')
-const main = byId('view')
 const keepsKey = document.querySelectorAll<HTMLInputElement>('[data-keeps-key]')
 const pageTitle = document.title
 
@@ -57,6 +56,11 @@ function go(address: string): void {
   if (chosen !== before) scrollTo(0, 0)
 }
 
+/** Names a view in the address, without a step for Back. */
+function setAddress(viewId: string): void {
+  history.replaceState(null, '', addressOf(viewId))
+}
+
 /** Connects if all values are present. */
 function open(values: Partial<Credentials>, isKeyKept: boolean): void {
   fillIn(values)
@@ -73,8 +77,11 @@ function tick(isKeyKept: boolean): void {
 }
 
 function show(part: 'connect' | 'explorer'): void {
+  const isFormShown = !byId('connect').hidden
   byId('connect').hidden = part !== 'connect'
   byId('explorer').hidden = part !== 'explorer'
+  // Has no effect while the title is hidden, too.
+  if (isFormShown) byId('title').focus()
 }
 
 function showConnect(trouble: ClientError | null): void {
@@ -96,7 +103,7 @@ async function connect(): Promise<void> {
     credentials = asked
     remember(asked, keepsKey[0]!.checked)
     hold(new Holdings(account))
-    if (readPlace().name === '') history.replaceState(null, '', addressOf(views[0]!.id))
+    if (readPlace().name === '') setAddress(views[0]!.id)
     follow()
     await holdings.read(() => {
       contents = null
@@ -152,6 +159,11 @@ function draw(): void {
   const found = contents.choose(choice())
   const current = found.find(({ view }) => view.id === chosen) ?? found[0]!
   const { view } = current
+  if (view.id !== chosen && !holdings.isReading()) {
+    say('Not in this account')
+    chosen = view.id
+    setAddress(chosen)
+  }
   const isFocused = byId('nav').contains(document.activeElement)
   byId('nav').replaceChildren(...drawNavigation(found, current, holdings))
   if (isFocused) currentLink().focus({ preventScroll: true })
@@ -169,7 +181,7 @@ function draw(): void {
   if (state !== drawn)
     byId('content').replaceChildren(...drawNotices(view), ...drawContent(word, found, current, holdings))
   drawn = state
-  main.setAttribute('aria-busy', String(holdings.isReading(view.collections)))
+  byId('view').setAttribute('aria-busy', String(holdings.isReading(view.collections)))
   drawRecord()
 }
 
@@ -181,7 +193,7 @@ function drawRecord(): void {
   if (record !== undefined)
     return showDetails(record, credentials?.bucket ?? '', (other) => holdings.record(name, other))
   if (holdings.isReading([name])) return
-  history.replaceState(null, '', addressOf(chosen))
+  setAddress(chosen)
   closeDetails()
   const isUnread = holdings.failureOf([name]) !== null
   say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
@@ -191,7 +203,7 @@ function drawRecord(): void {
 function leaveRecord(): void {
   if (byId<HTMLDialogElement>('details').open || readPlace().id === null) return
   if (history.state?.isOver === true) history.back()
-  else history.replaceState(null, '', addressOf(chosen))
+  else setAddress(chosen)
 }
 
 function drawNotices({ title, collections }: View): HTMLElement[] {

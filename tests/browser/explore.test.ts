@@ -8,6 +8,7 @@ import {
   download,
   fileFrom,
   focusedField,
+  focusedText,
   formValues,
   fragmentOf,
   isRead,
@@ -110,6 +111,10 @@ describe('/v1/explore in Chromium', () => {
     await page.goto(`${world.url}#/tabs/absent`)
     const absent = await page.locator('#status').innerText()
     seen.push(await shown())
+    await page.goto(`${world.url}#/nowhere`)
+    await page.waitForURL(/#\/bookmarks$/)
+    const unknown = await page.locator('#status').innerText()
+    seen.push(await shown())
 
     const title = 'Sync Bridge Explorer'
     const bookmarks = [`#/bookmarks Bookmarks · ${title}`, 'Bookmarks', false]
@@ -117,8 +122,9 @@ describe('/v1/explore in Chromium', () => {
     const address = /^#\/forms\/\S{16,} Form entries · Sync Bridge Explorer$/
     const record = [expect.stringMatching(address), 'Form entries', true]
     const absentPlace = [`#/devices Devices & tabs · ${title}`, 'Devices & tabs', false]
-    expect(seen).toEqual([record, forms, bookmarks, record, forms, absentPlace])
+    expect(seen).toEqual([record, forms, bookmarks, record, forms, absentPlace, bookmarks])
     expect(absent).toContain('no record absent')
+    expect(unknown).toBe('Not in this account')
   })
 
   it('keeps its place through a reload, and the key if the user wants that', async () => {
@@ -385,14 +391,17 @@ describe('/v1/explore in Chromium', () => {
     await page.keyboard.insertText(world.bridge.user.bearerToken())
     await page.keyboard.press('Enter')
     await isRead(page)
+    const afterForm = await focusedText(page)
     await page.$eval('input[name=token]', (token) => ((token as HTMLInputElement).value = 'expired'))
     await page.click('#refresh')
     await page.click('#back')
+    const afterBack = await focusedText(page)
     const kept = await page.locator('#nav').innerText()
 
     expect(kept).toContain('1,100')
     expect(advice).toContain('Get a new one')
     expect(focused).toBe('token')
+    expect([afterForm, afterBack]).toEqual(['Bookmarks', 'Bookmarks'])
   })
 
   it('shows what it could read when the storage fails for a collection, and retries', async () => {

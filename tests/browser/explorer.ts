@@ -128,6 +128,10 @@ export const formValues = (page: Page) =>
 /** The name of the focused field. */
 export const focusedField = (page: Page) => page.evaluate(() => document.activeElement?.getAttribute('name'))
 
+/** The text of the focused element. */
+export const focusedText = (page: Page) =>
+  page.evaluate(() => (document.activeElement as HTMLElement).innerText)
+
 /** The rows, once drawn: in the frame after the list has arrived. */
 export async function titles(page: Page): Promise<string[]> {
   await page.locator('.row-title').first().waitFor()

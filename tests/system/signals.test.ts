@@ -148,6 +148,12 @@ describe('SIGHUP', () => {
       }),
     )
     expect(named).toContainEqual(expect.objectContaining({ level: 'warning', settings: 'port, workers' }))
+    expect(named).toContainEqual(
+      expect.objectContaining({
+        event: 'settings warning',
+        problem: expect.stringMatching(/^bridge\.ini:\d+: service\.cache_backend: /),
+      }),
+    )
     expect(code).toBe(0)
   })
 })
