@@ -16,7 +16,7 @@ help: ## shows this list
 run: build ## starts a storage with sample data, and a bridge to it
 	@dist/sync-bridge sandbox
 
-test: build ## every test, against real servers and the executable
+test: build client ## every test, against real servers and the executable
 	@BUN="$(BUN)" bash tests/run.sh
 
 # The folders that need no other programs, no executable and no idle machine.

@@ -1,7 +1,10 @@
 """Runs one scene with sync-bridge-client, by name, and prints its result as JSON, for the account in its file."""
 
+import io
 import json
+import os
 import sys
+from contextlib import redirect_stderr
 from dataclasses import asdict
 from typing import Any, Dict, List
 
@@ -158,8 +161,26 @@ def failure(error: ClientError) -> Dict[str, Any]:
     return {"error": str(error), "field": error.field, "status": error.status}
 
 
-if __name__ == "__main__":
+def outcome_of(scene: str) -> Any:
     try:
-        print(json.dumps(globals()[SCENE]()))
+        return globals()[scene]()
     except ClientError as error:
-        print(json.dumps(failure(error)))
+        return failure(error)
+
+
+def serve() -> Any:
+    """Runs the scenes that the lines of its input describe, because a new process takes a second. Prints a line for each."""
+    lines = sys.stdin
+    for line in lines:
+        asked = json.loads(line)
+        os.environ.update(asked["environment"])
+        sys.stdin = io.StringIO(asked["input"])
+        ARGUMENTS[:] = asked["arguments"]
+        slept.clear()
+        with redirect_stderr(io.StringIO()) as errors:
+            outcome = outcome_of(asked["scene"])
+        print(json.dumps({"outcome": outcome, "errors": errors.getvalue()}), flush=True)
+
+
+if __name__ == "__main__":
+    print(json.dumps(outcome_of(SCENE)))

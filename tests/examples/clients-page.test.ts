@@ -139,7 +139,7 @@ async function runProgram(over = bridge): Promise<Program> {
   mkdirSync(join(folder, 'node_modules'))
   symlinkSync(join(root, 'node_modules/kinto'), join(folder, 'node_modules/kinto'))
   symlinkSync(join(root, 'node_modules/kinto-http'), join(folder, 'node_modules/kinto-http'))
-  symlinkSync((await clientPackage()).folder, join(folder, 'node_modules/sync-bridge-client'))
+  symlinkSync(clientPackage().folder, join(folder, 'node_modules/sync-bridge-client'))
   const built = await Bun.build({ entrypoints: [entry], target: 'browser', outdir: join(folder, 'bundle') })
   return (await import(built.outputs[0]!.path)) as Program
 }

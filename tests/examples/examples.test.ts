@@ -22,7 +22,7 @@ const environment = { BRIDGE_URL: bridge.url, ...accountOf(user) }
 
 describe('tabs.html', () => {
   it('shows the tabs of all devices, from another origin', async () => {
-    const { folder } = await clientPackage()
+    const { folder } = clientPackage()
     const paths: Record<string, string> = {
       '/tabs.html': join(examples, 'tabs.html'),
       '/sync-bridge-client.js': join(folder, 'sync-bridge-client.js'),

@@ -1,33 +1,27 @@
-import { copyFileSync, existsSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { makeClientPackage } from '../../.ci/javascript-client.ts'
 import { makeFolder } from './executable.ts'
 import { runProgram } from './processes.ts'
 
 const path = Bun.which('node')
-const version = path ? Bun.spawnSync([path, '--version']).stdout.toString().trim() : 'none'
+const nodeVersion = path ? Bun.spawnSync([path, '--version']).stdout.toString().trim() : 'none'
 // Debian 12 has Node 18, which has no Web Crypto by default.
-const isRecent = Number(version.match(/\d+/)?.[0]) >= 20
+const isRecent = Number(nodeVersion.match(/\d+/)?.[0]) >= 20
 
 /** The path of Node, or why a test can't run with it. */
 export const node: { path: string } | { reason: string } =
   isRecent && Bun.which('npm') !== null
     ? { path: path! }
-    : { reason: `Node 20 or later is needed, and npm; this is ${version}` }
+    : { reason: `Node 20 or later is needed, and npm; this is ${nodeVersion}` }
 
-let made: Promise<{ folder: string; tarball: string }> | null = null
+const dist = join(import.meta.dir, '../../dist')
 
-/** The JavaScript package as built by `make client`, once for all tests of a file. */
-export async function clientPackage(): Promise<{ folder: string; tarball: string }> {
-  const known = await made
-  // The folders of one file's tests are removed before those of the next.
-  if (known === null || !existsSync(known.tarball)) made = build()
-  return (await made)!
-}
-
-async function build(): Promise<{ folder: string; tarball: string }> {
-  const folder = makeFolder()
-  return { tarball: await makeClientPackage(folder), folder: join(folder, 'client') }
+/** The JavaScript package as built by `make client`, once for all tests. Throws with the remedy if there is none. */
+export function clientPackage(): { folder: string; tarball: string } {
+  const { version } = JSON.parse(readFileSync(join(dist, '../package.json'), 'utf8'))
+  const tarball = join(dist, `sync-bridge-client-${version}.tgz`)
+  if (!existsSync(tarball)) throw new Error(`There is no "${tarball}": run "make client" first`)
+  return { folder: join(dist, 'client'), tarball }
 }
 
 /** A fresh project with these files, in which npm has installed the package from its tarball. */
@@ -35,7 +29,7 @@ export async function projectWithClient(
   files: Record<string, string>,
   manifest: object = {},
 ): Promise<string> {
-  const { tarball } = await clientPackage()
+  const { tarball } = clientPackage()
   const cwd = makeFolder(files)
   writeFileSync(
     join(cwd, 'package.json'),
