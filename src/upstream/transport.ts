@@ -15,8 +15,8 @@ type Version = 'http2' | 'http1.1'
 
 /** What is known about an origin. */
 interface Origin {
-  /** When to try an HTTP version that was not offered, or not tried yet; 0: it is offered. */
-  withoutUntilMs: Record<Version, number>
+  /** When to try an HTTP version again after it was not offered; 0: it is offered; null: unknown. */
+  withoutUntilMs: Record<Version, number | null>
   /** Until when calls open new connections. */
   avoidsConnectionsUntilMs: number
 }
@@ -27,14 +27,17 @@ interface Origin {
  */
 const withoutVersionMs = 600_000
 const brokenHandshakeMs = 10_000
-/** The time of a version that was not tried yet, in the past. */
-const untried = 1
+/** How long other calls wait for the first call to an origin; enough for any distance. */
+const firstCallMs = 3000
 const maxOrigins = 1000
 const avoidConnectionsMs = 60_000
 
 /** Sends requests over HTTP/2 or HTTP/1.1, and keeps the runtime from sending a write twice. */
 export class Transport {
   readonly #origins = new RecentMap<string, Origin>(maxOrigins)
+  /** The first calls to unknown origins, until they end. */
+  readonly #firstCalls = new Map<string, Promise<void>>()
+
   #tls: { ca: string } | undefined
 
   /** `http2`: whether to use it if offered over TLS; `now`: a clock in ms. */
@@ -48,6 +51,8 @@ export class Transport {
   async fetch(request: FetchRequest, signal: AbortSignal): Promise<Response> {
     const { origin } = request.url
     const protocol = this.#protocolOf(origin, request)
+    const isUnknown = this.#origins.get(origin)?.withoutUntilMs.http2 == null
+    if (protocol === 'http2' && isUnknown) return await this.#fetchFirst(request, signal)
     const isList = request.isStreamed === true && request.method === 'GET'
     if (protocol === 'http2' || (protocol === 'http1.1' && isList))
       return await this.#fetchOrFallBack(protocol, request, signal)
@@ -69,9 +74,37 @@ export class Transport {
   #originOf(origin: string): Origin {
     const known = this.#origins.get(origin)
     if (known) return known
-    const made = { withoutUntilMs: { http2: untried, 'http1.1': 0 }, avoidsConnectionsUntilMs: 0 }
+    const made = { withoutUntilMs: { http2: null, 'http1.1': null }, avoidsConnectionsUntilMs: 0 }
     this.#origins.set(origin, made)
     return made
+  }
+
+  /**
+   * Sends the first read to an unknown origin alone: if the handshake fails, the runtime would repeat it for every waiting call, one after
+   * the other.
+   */
+  async #fetchFirst(request: FetchRequest, signal: AbortSignal): Promise<Response> {
+    const { origin } = request.url
+    const first = this.#firstCalls.get(origin)
+    if (first) {
+      await new Promise<void>((resolve) => {
+        signal.addEventListener('abort', () => resolve(), { once: true })
+        void first.then(resolve)
+      })
+      const protocol = this.#protocolOf(origin, request)
+      if (protocol !== 'http2') return await this.#fetchOver(protocol, request, signal)
+    }
+    if (first || request.method !== 'GET') return await this.#fetchOrFallBack('http2', request, signal)
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const timer = setTimeout(resolve, firstCallMs)
+    this.#firstCalls.set(origin, promise)
+    try {
+      return await this.#fetchOrFallBack('http2', request, signal)
+    } finally {
+      clearTimeout(timer)
+      this.#firstCalls.delete(origin)
+      resolve()
+    }
   }
 
   /** Falls back to the other HTTP version if the server lacks this one; nothing was sent before that shows. */
@@ -79,8 +112,8 @@ export class Transport {
     const { http2, now } = this.options
     const { withoutUntilMs } = this.#originOf(request.url.origin)
     const before = withoutUntilMs[version]
-    // One call tries the version; the others don't, because the runtime would repeat a failed handshake for each, one after the other.
-    if (before > 0) withoutUntilMs[version] = now() + brokenHandshakeMs
+    // One call tries the version again; the others don't.
+    if (before !== null && before > 0) withoutUntilMs[version] = now() + brokenHandshakeMs
     try {
       const response = await this.#fetchOver(version, request, signal)
       withoutUntilMs[version] = 0
@@ -88,11 +121,11 @@ export class Transport {
     } catch (error) {
       const code = codeOf(error)
       const other = version === 'http2' ? 'http1.1' : 'http2'
-      const isOtherLacking = !http2 || withoutUntilMs[other] > now()
+      const isOtherLacking = !http2 || (withoutUntilMs[other] ?? 0) > now()
       if (isOtherLacking || !lacksVersion(code, request.method)) throw error
       const response = await this.#fetchOver(other, request, signal)
       const forMs = before === 0 && code === 'EPROTO' ? brokenHandshakeMs : withoutVersionMs
-      withoutUntilMs[version] = Math.max(withoutUntilMs[version], now() + forMs)
+      withoutUntilMs[version] = Math.max(withoutUntilMs[version] ?? 0, now() + forMs)
       return response
     }
   }
@@ -103,14 +136,13 @@ export class Transport {
     { method, isStreamed = false }: Pick<FetchRequest, 'method' | 'isStreamed'>,
   ): Version | undefined {
     if (!origin.startsWith('https:')) return undefined
-    const { withoutUntilMs } = this.#originOf(origin)
+    const known = this.#origins.get(origin)
     const nowMs = this.options.now()
-    const isHttp1Lacking = withoutUntilMs['http1.1'] > nowMs
+    const isHttp1Lacking = (known?.withoutUntilMs['http1.1'] ?? 0) > nowMs
     if (!this.options.http2 || (isStreamed && !isHttp1Lacking)) return 'http1.1'
-    const untilMs = withoutUntilMs.http2
-    // Only a read tries HTTP/2 again, because a write must not be repeated after a broken handshake.
-    const mayTry = untilMs <= untried || method === 'GET'
-    return nowMs < untilMs || !mayTry ? 'http1.1' : 'http2'
+    const untilMs = known?.withoutUntilMs.http2 ?? 0
+    // Only a read tests HTTP/2 again, because a write must not be repeated after a broken handshake.
+    return untilMs > 0 && (nowMs < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
   }
 
   async #fetchOver(

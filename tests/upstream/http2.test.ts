@@ -125,12 +125,11 @@ describe.each([
 ] as [string, Starter][])('HTTP/2 to %s', (_, starter) => {
   it('sends 300 requests at a time on few connections, each of which accepts 100', async () => {
     const { wire, outcomeOf } = await start(starter)
-    await outcomeOf()
 
     const outcomes = await Promise.all(times(300, (turn) => outcomeOf(turn % 2 === 0 ? {} : write)))
 
     expect(tally(outcomes)).toEqual({ 200: 300 })
-    expect(protocols()).toEqual({ 'HTTP/2': 301 })
+    expect(protocols()).toEqual({ 'HTTP/2': 300 })
     expect(wire.connections).toBeLessThanOrEqual(6)
   })
 
@@ -180,6 +179,7 @@ describe.each([
 
     for (const failure of failures) expect(failure).toMatchObject({ failure: 'unreachable', applied: 'no' })
     expect(await outcomeOf(write)).toBe('200')
+    expect(protocols()).toEqual({ 'HTTP/2': 1 })
   })
 
   it('continues after a restart that no longer offers HTTP/2', async () => {
@@ -223,14 +223,22 @@ describe('the first calls to an origin', () => {
     expect(wire.connections).toBeLessThanOrEqual(41)
   })
 
-  it('do not wait for one that hangs', async () => {
+  it('wait at most three seconds for one that hangs, and never beyond their deadline', async () => {
     const { outcomeOf } = await start()
     storage.plan(({ index }) => (index === 0 ? { kind: 'hang' } : null))
+    jest.useFakeTimers()
     void outcomeOf()
+    const [patient, hasty] = [outcomeOf(), outcomeOf({ timeoutMs: 400 })]
+    await storage.waitFor(({ index }) => index === 0)
 
-    const others = await Promise.all(times(3, () => outcomeOf({ timeoutMs: 20_000 })))
+    jest.advanceTimersByTime(400)
+    expect(await hasty).toBe('timeout')
+    jest.advanceTimersByTime(2599)
+    const isEarly = Bun.peek.status(patient) !== 'pending'
+    jest.advanceTimersByTime(1)
 
-    expect(tally(others)).toEqual({ 200: 3 })
+    expect([isEarly, await patient, await outcomeOf()]).toEqual([false, '200', '200'])
+    expect(tally(storage.requests.map(({ method }) => method))).toEqual({ GET: 3 })
   })
 })
 
@@ -317,7 +325,6 @@ describe('a lost connection', () => {
 
   it('is one failure, however many writes were on it', async () => {
     const { wire, outcomeOf, isRefused } = await start()
-    await outcomeOf()
     const hanging = await hangOn(wire, 100, (user) => outcomeOf({ ...write, user: `user ${user}` }))
 
     wire.die()
