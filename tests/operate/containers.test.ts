@@ -31,7 +31,8 @@ async function validate(requirement: string, args: string[]): Promise<string> {
 /** What a container with this secret would print about its settings. */
 function check(args: string[], environment: Record<string, string>): Promise<string> {
   return runProgram([executablePath, 'check', '--offline', ...args], {
-    environment: { ...environment, CREDENTIALS_DIRECTORY: folder.path },
+    // The image listens on all addresses of its network.
+    environment: { SERVICE_HOST: '0.0.0.0', ...environment, CREDENTIALS_DIRECTORY: folder.path },
   })
 }
 
