@@ -8,7 +8,9 @@ export type UpstreamTarget = 'token' | 'storage'
 /** What a circuit breaker needs to know about a call. */
 export interface GuardedRequest extends Pick<FetchRequest, 'method' | 'url'> {
   target: UpstreamTarget
-  /** The client request whose disconnect aborts the call; only for reads. */
+  /**
+   * The client request whose disconnect aborts the call; only for reads. Its signal is read late, because a short call does not need it.
+   */
   client?: Pick<Request, 'signal'>
   /** `must-complete`: finishes or undoes a started write, so no circuit stops it. `probe`: a health check. Default: `normal`. */
   callClass?: 'normal' | 'must-complete' | 'probe'

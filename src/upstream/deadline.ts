@@ -1,17 +1,18 @@
 import { UpstreamError } from '../domain/errors.ts'
 
+/** Client disconnects are noticed after this time; most calls end earlier and never need to listen. */
+const disconnectCheckMs = 250
+
 /** Aborts a call when it times out or its client disconnects. */
-export class Deadline {
+export class Deadline implements EventListenerObject {
   readonly #controller = new AbortController()
-  readonly #client: AbortSignal | null
-  #timer: ReturnType<typeof setTimeout> | undefined
+  #timer: ReturnType<typeof setTimeout> | null = null
+  #leftMs = 0
+  #timeoutError: () => unknown = () => undefined
+  #listensTo: AbortSignal | null = null
 
   /** `client`: absent if its disconnect does not matter. */
-  constructor(client: { readonly signal: AbortSignal | null } | undefined) {
-    this.#client = client?.signal ?? null
-    if (this.#client?.aborted) this.#onDisconnect()
-    else this.#client?.addEventListener('abort', this.#onDisconnect)
-  }
+  constructor(private readonly client: { readonly signal: AbortSignal | null } | undefined) {}
 
   /** Aborts the call. */
   get signal(): AbortSignal {
@@ -21,15 +22,37 @@ export class Deadline {
   /** Sets the timeout, replacing an earlier one; then the call is aborted with that error. */
   set(ms: number, timeoutError: () => unknown): void {
     this.clear()
-    this.#timer = setTimeout(() => this.#controller.abort(timeoutError()), ms)
+    this.#timeoutError = timeoutError
+    const listensLater = this.client !== undefined && this.#listensTo === null
+    const firstMs = listensLater ? Math.min(ms, disconnectCheckMs) : ms
+    this.#leftMs = ms - firstMs
+    this.#timer = setTimeout(wake, firstMs, this)
   }
 
   /** Stops the timeout while nothing is expected from the other side. */
   clear(): void {
+    if (this.#timer === null) return
     clearTimeout(this.#timer)
+    this.#timer = null
   }
 
-  readonly #onDisconnect = () => {
+  /** The timeout fired, or it is time to listen for a disconnect. */
+  wake(): void {
+    this.#listen()
+    if (this.#leftMs > 0) this.set(this.#leftMs, this.#timeoutError)
+    else this.#controller.abort(this.#timeoutError())
+  }
+
+  #listen(): void {
+    const signal = this.client?.signal
+    if (!signal || this.#listensTo !== null) return
+    this.#listensTo = signal
+    if (signal.aborted) this.handleEvent()
+    else signal.addEventListener('abort', this)
+  }
+
+  /** The client disconnected. */
+  handleEvent(): void {
     this.#controller.abort(new UpstreamError('abandoned', 'Call aborted: the client disconnected'))
   }
 
@@ -40,6 +63,10 @@ export class Deadline {
   /** Stops the timeout and no longer listens to the client. */
   end(): void {
     this.clear()
-    this.#client?.removeEventListener('abort', this.#onDisconnect)
+    this.#listensTo?.removeEventListener('abort', this)
   }
+}
+
+function wake(deadline: Deadline): void {
+  deadline.wake()
 }
