@@ -150,9 +150,9 @@ export function findContradictions(
   ]
   const initials: Record<string, AnySetting> = settingsSchema
   for (const [hasEffect, name, needed] of dependent) {
-    const { text } = known.get(name)!
-    // Empty is the same as absent, where there is no default.
-    if (hasEffect || [initials[name]!.initial ?? '', initials[name]!.initial].includes(text)) continue
+    // Empty is the same as absent.
+    const isInitial = (known.get(name)!.text ?? '') === (initials[name]!.initial ?? '')
+    if (hasEffect || isInitial) continue
     warn(name, `has no effect without ${needed}`, `remove it, or set ${needed}`)
   }
   return { problems, warnings }
