@@ -1,3 +1,4 @@
+import { toEndpoint } from '../../src/domain/credentials.ts'
 import { hawkHeader, storageAddress } from '../../src/upstream/request.ts'
 import { cores, start } from '../processes.ts'
 import { interleave, median, ratio } from '../statistics.ts'
@@ -45,7 +46,8 @@ export async function measureBatch(bridgeExecutable: string, rounds: number): Pr
     }
   }
   const directly = async () => {
-    const { id: hawkId, key: hawkKey, api_endpoint: endpoint } = credentials
+    const { id: hawkId, key: hawkKey, api_endpoint } = credentials
+    const endpoint = toEndpoint(new URL(api_endpoint))
     for (const id of ids()) {
       const address = storageAddress(endpoint, ['storage', 'tabs', id])
       const nowSeconds = Math.floor(Date.now() / 1000)

@@ -20,7 +20,7 @@ export interface Opened {
 /** Longer texts are rejected. */
 export const maxSealedLength = 8192
 
-const version = 'v2.'
+const version = 'v3.'
 const nonceBytes = 12
 const tagBytes = 16
 

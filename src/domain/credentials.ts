@@ -15,11 +15,35 @@ export interface Identity {
 export interface SyncCredentials {
   hawkId: string
   hawkKey: string
-  /** Base address of the user's storage, without a trailing slash. */
-  endpoint: string
+  endpoint: Endpoint
   uid: number
   /** Wall clock, ms since 1970, after which the storage rejects them. */
   expiresAtMs: number
+}
+
+/** Base address of a user's storage. Parsed once, because every call needs its parts. */
+export interface Endpoint {
+  /** Without a trailing slash. */
+  href: string
+  origin: string
+  host: string
+  hostname: string
+  /** Explicit, even if it is the scheme's default. */
+  port: string
+  /** Without a trailing slash. */
+  path: string
+}
+
+export function toEndpoint({ origin, protocol, host, hostname, port, pathname }: URL): Endpoint {
+  const path = pathname.endsWith('/') ? pathname.slice(0, -1) : pathname
+  return {
+    href: origin + path,
+    origin,
+    host,
+    hostname,
+    port: port || (protocol === 'https:' ? '443' : '80'),
+    path,
+  }
 }
 
 export function createIdentity(parts: Omit<Identity, 'key'>): Identity {

@@ -1,6 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { collectNotices, type UpstreamResponse } from './response.ts'
-import { hawkHeader, originOf, storageAddress, toUserAgent, type Query } from './request.ts'
+import { hawkHeader, storageAddress, toUserAgent, type Query } from './request.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -76,7 +76,7 @@ export class StorageCalls {
   ) {
     this.#caller = caller
     this.#credentials = caller.credentials
-    this.owner = caller.credentials.endpoint
+    this.owner = caller.credentials.endpoint.href
   }
 
   /** Fires when the client disconnects. */
@@ -91,12 +91,12 @@ export class StorageCalls {
 
   /** The origin of the storage node. */
   get node(): string {
-    return originOf(this.#credentials.endpoint)
+    return this.#credentials.endpoint.origin
   }
 
   /** The endpoint in use. Timestamps are only comparable within one endpoint. */
   get endpoint(): string {
-    return this.#credentials.endpoint
+    return this.#credentials.endpoint.href
   }
 
   /** From now on, neither an open circuit nor a client disconnect stops a call. */
@@ -147,7 +147,7 @@ export class StorageCalls {
   ): Promise<UpstreamResponse> {
     const { upstream, now } = this.client
     const used = this.#credentials
-    if (request.endpoint !== undefined && request.endpoint !== used.endpoint) throw endpointChanged()
+    if (request.endpoint !== undefined && request.endpoint !== used.endpoint.href) throw endpointChanged()
     const response = await upstream.send(this.#signed(method, request, used))
     collectNotices(this.notices, response.headers)
     if (isExpected(method, response.status, request)) return response

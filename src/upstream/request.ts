@@ -1,5 +1,5 @@
 import { toSyncSeconds, type Precondition, type Timestamp } from '../domain/record.ts'
-import type { SyncCredentials } from '../domain/credentials.ts'
+import type { Endpoint, SyncCredentials } from '../domain/credentials.ts'
 import type { ListOptions } from '../domain/record-storage.ts'
 
 /** The names and values of a query, in order; a value with several items is a list. */
@@ -15,38 +15,24 @@ export interface Address {
 /** The address of a storage resource, with the parts that are signed. */
 interface StorageAddress extends Address {
   hostname: string
-  /** Explicit, even if it is the scheme's default. */
   port: string
   /** Path and query as sent. */
   target: string
-}
-
-/** Scheme, host and port of a user's endpoint. Faster than parsing a URL; the endpoint is normalized already. */
-export function originOf(endpoint: string): string {
-  const pathAt = endpoint.indexOf('/', endpoint.indexOf('//') + 2)
-  return pathAt === -1 ? endpoint : endpoint.slice(0, pathAt)
 }
 
 /**
  * The address of a resource below a user's endpoint. Each segment is percent-encoded once and stays one segment. Throws for segments that
  * URL parsing would remove, because the address would become that of the collection or of the whole storage.
  */
-export function storageAddress(endpoint: string, segments: readonly string[], query?: Query): StorageAddress {
-  const origin = originOf(endpoint)
-  const host = origin.slice(origin.indexOf('//') + 2)
-  const colon = host.lastIndexOf(':')
-  const hasPort = colon > host.lastIndexOf(']')
-  let target = endpoint.slice(origin.length)
+export function storageAddress(
+  { origin, host, hostname, port, path }: Endpoint,
+  segments: readonly string[],
+  query?: Query,
+): StorageAddress {
+  let target = path
   for (const segment of segments) target += `/${encodeSegment(segment)}`
   if (query?.length) target += `?${query.map(encodeParameter).join('&')}`
-  return {
-    href: origin + target,
-    origin,
-    host,
-    hostname: hasPort ? host.slice(0, colon) : host,
-    port: hasPort ? host.slice(colon + 1) : origin.startsWith('https:') ? '443' : '80',
-    target,
-  }
+  return { href: origin + target, origin, host, hostname, port, target }
 }
 
 // Every URL parser leaves these characters as they are, except for the two dot segments.

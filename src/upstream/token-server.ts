@@ -4,7 +4,7 @@ import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import { jsonOf, readBackoff, readRetryAfter, type UpstreamResponse } from './response.ts'
 import type { Clock } from '../domain/clock.ts'
-import type { Identity, SyncCredentials } from '../domain/credentials.ts'
+import { toEndpoint, type Endpoint, type Identity, type SyncCredentials } from '../domain/credentials.ts'
 import type { Address } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
@@ -182,8 +182,7 @@ const TokenResponse = Type.Object({
 // Compiled at the first response, to start faster.
 let tokenCheck: TypeCheck<typeof TokenResponse> | null = null
 
-/** The endpoint without a trailing slash. */
-function readEndpoint(value: string, uid: number, tokenServer: Address): string {
+function readEndpoint(value: string, uid: number, tokenServer: Address): Endpoint {
   const url = URL.parse(value)
   if (!url) throw unusable('"api_endpoint" is not a URL')
   const { origin, pathname } = url
@@ -192,9 +191,9 @@ function readEndpoint(value: string, uid: number, tokenServer: Address): string 
     throw unusable('"api_endpoint" is not https')
   }
   if (url.href !== origin + pathname) throw unusable('"api_endpoint" has a query, a fragment or a login')
-  const path = pathname.endsWith('/') ? pathname.slice(0, -1) : pathname
-  if (!path.endsWith(`/${uid}`)) throw unusable('"api_endpoint" belongs to another user')
-  return origin + path
+  const endpoint = toEndpoint(url)
+  if (!endpoint.path.endsWith(`/${uid}`)) throw unusable('"api_endpoint" belongs to another user')
+  return endpoint
 }
 
 function unusable(what: string): UpstreamError {

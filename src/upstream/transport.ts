@@ -48,15 +48,15 @@ export class Transport {
     this.#tls = ca === null ? undefined : { ca }
   }
 
-  async fetch(request: FetchRequest, signal: AbortSignal): Promise<Response> {
+  fetch(request: FetchRequest, signal: AbortSignal): Promise<Response> {
     const { origin } = request.url
     const protocol = this.#protocolOf(origin, request)
     const isUnknown = this.#origins.get(origin)?.withoutUntilMs.http2 == null
-    if (protocol === 'http2' && isUnknown) return await this.#fetchFirst(request, signal)
+    if (protocol === 'http2' && isUnknown) return this.#fetchFirst(request, signal)
     const isList = request.isStreamed === true && request.method === 'GET'
     if (protocol === 'http2' || (protocol === 'http1.1' && isList))
-      return await this.#fetchOrFallBack(protocol, request, signal)
-    return await this.#fetchOver(protocol, request, signal)
+      return this.#fetchOrFallBack(protocol, request, signal)
+    return this.#fetchOver(protocol, request, signal)
   }
 
   /**
@@ -145,7 +145,7 @@ export class Transport {
     return untilMs > 0 && (nowMs < untilMs || method !== 'GET') ? 'http1.1' : 'http2'
   }
 
-  async #fetchOver(
+  #fetchOver(
     protocol: Version | undefined,
     { url, method, headers, body }: FetchRequest,
     signal: AbortSignal,
@@ -158,7 +158,7 @@ export class Transport {
     const isAvoiding = (this.#origins.get(url.origin)?.avoidsConnectionsUntilMs ?? 0) > this.options.now()
     // When a pooled HTTP/1.1 connection dies, the runtime repeats a DELETE, but never a POST.
     const mayBePooled = method !== 'DELETE' || protocol === 'http2'
-    return await fetch(url.href, {
+    return fetch(url.href, {
       method,
       headers,
       body: isReadOnce ? readableOnce(body) : body,

@@ -206,7 +206,7 @@ describe('credentials in a shared store', () => {
   })
 
   it('are a miss if we did not write them', async () => {
-    for (const value of ['', '{"hawkId":"x"}', 'v2.', 'v2.AAAA', 'x'.repeat(102_400)]) {
+    for (const value of ['', '{"hawkId":"x"}', 'v3.', 'v3.AAAA', 'x'.repeat(102_400)]) {
       const { credentials, exchanges, store, writes, events } = startCredentials({ store: 'memory' })
       const seal = new Seal({ secret, tokenServerUrl, randomBytes: (count) => new Uint8Array(count) })
       await store!.set(seal.index(someIdentity()), value, 300_000)

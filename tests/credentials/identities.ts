@@ -1,6 +1,11 @@
 import * as fc from 'fast-check'
 
-import { createIdentity, type Identity, type SyncCredentials } from '../../src/domain/credentials.ts'
+import {
+  createIdentity,
+  toEndpoint,
+  type Identity,
+  type SyncCredentials,
+} from '../../src/domain/credentials.ts'
 
 export const nowMs = Date.parse('2024-05-01T12:00:00Z')
 export const tokenServerUrl = 'https://token.example'
@@ -20,7 +25,7 @@ export function someCredentials(changes: Partial<SyncCredentials> = {}): SyncCre
   return {
     hawkId: 'hawk-id',
     hawkKey: 'hawk-key',
-    endpoint: 'https://node.example/1.5/42',
+    endpoint: toEndpoint(new URL('https://node.example/1.5/42')),
     uid: 42,
     expiresAtMs: nowMs + 3_600_000,
     ...changes,

@@ -61,7 +61,7 @@ describe('Seal', () => {
     const foreign = fc.oneof(
       fc.string({ unit: 'binary' }),
       fc.json(),
-      fc.uint8Array({ maxLength: 200 }).map((bytes) => `v2.${Buffer.from(bytes).toString('base64url')}`),
+      fc.uint8Array({ maxLength: 200 }).map((bytes) => `v3.${Buffer.from(bytes).toString('base64url')}`),
     )
 
     fc.assert(
@@ -90,10 +90,10 @@ describe('Seal', () => {
 
     const key = hkdfSync('sha256', Buffer.concat(parts), '', purpose, 32)
 
-    expect(decrypt(text, key, `v2.${seal.index(someIdentity())}`)).toEqual(contents)
+    expect(decrypt(text, key, `v3.${seal.index(someIdentity())}`)).toEqual(contents)
     expect(decrypt(text, key, seal.index(someIdentity()))).toBeNull()
     expect(
-      decrypt(text, hkdfSync('sha256', parts[0]!, '', purpose, 32), `v2.${seal.index(someIdentity())}`),
+      decrypt(text, hkdfSync('sha256', parts[0]!, '', purpose, 32), `v3.${seal.index(someIdentity())}`),
     ).toBeNull()
   })
 

@@ -5,6 +5,7 @@ import { readTarget } from '../../src/sandbox/http.ts'
 import { initialSwitches, postgres } from '../../src/sandbox/options.ts'
 import { createStorageServer } from '../../src/sandbox/storage-server.ts'
 import { Storage } from '../../src/sandbox/storage.ts'
+import { toEndpoint } from '../../src/domain/credentials.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import { timestamp, type SyncRecord, type Timestamp } from '../../src/domain/record.ts'
@@ -150,7 +151,7 @@ export class ModelStorage implements BulkStorage {
     const credentials = {
       ...hawk,
       uid,
-      endpoint: `${origin}/1.5/${uid}`,
+      endpoint: toEndpoint(new URL(`${origin}/1.5/${uid}`)),
       expiresAtMs: Number.POSITIVE_INFINITY,
     }
     let nonces = 0

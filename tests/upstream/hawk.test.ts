@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import hawk from 'hawk'
-import { hawkHeader, storageAddress } from '../../src/upstream/request.ts'
+import { toEndpoint } from '../../src/domain/credentials.ts'
+import { hawkHeader } from '../../src/upstream/request.ts'
 
 const key = 'dSi3EoZyHwgDp-O9OG1jRHtmbGl2M1bwcWsi04C4F58='
 const collection = 'http://localhost:5000/storage/1.5/1/storage/col2'
@@ -18,8 +19,8 @@ function sign({
   timestampSeconds = 1_569_608_439,
   nonce = 'h1Ch4vo=',
 }: Signed): string {
-  const { origin, pathname, search } = new URL(address)
-  const url = { ...storageAddress(origin, []), target: pathname + search }
+  const { pathname, search } = new URL(address)
+  const url = { ...toEndpoint(new URL(address)), target: pathname + search }
   return hawkHeader({ hawkId: 'an-id', hawkKey: key }, method, url, timestampSeconds, nonce)
 }
 

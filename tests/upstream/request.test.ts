@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'bun:test'
+import { toEndpoint } from '../../src/domain/credentials.ts'
 import { chunkIds, listQuery, storageAddress } from '../../src/upstream/request.ts'
 
-const base = 'https://node.example.com/1.5/7'
+const base = toEndpoint(new URL('https://node.example.com/1.5/7'))
 
 describe('storageAddress', () => {
   it.each([
@@ -10,11 +11,12 @@ describe('storageAddress', () => {
     'http://127.0.0.1/1.5/7',
     'http://[::1]/1.5/7',
     'http://[::1]:5000/1.5/7',
-  ])('splits %s like a URL', (endpoint) => {
-    const { origin, host, hostname, port, protocol, pathname } = new URL(endpoint)
+  ])('splits %s like a URL', (href) => {
+    const url = new URL(href)
+    const { origin, host, hostname, port, protocol, pathname } = url
 
-    expect(storageAddress(endpoint, [])).toEqual({
-      href: endpoint,
+    expect(storageAddress(toEndpoint(url), [])).toEqual({
+      href,
       origin,
       host,
       hostname,

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
+import { toEndpoint } from '../../src/domain/credentials.ts'
 import { noPrecondition, timestamp, type Precondition } from '../../src/domain/record.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
 import type { ByteSource, BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
@@ -309,7 +310,7 @@ describe('a read that fails', () => {
       const url = await startRaw(`HTTP/1.1 200 OK\r\nX-Last-Modified: 10.00\r\n${headers}\r\n${body}`)
       const { open, tokenServer, identity } = await openRig()
       const credentials = await tokenServer.exchange(identity())
-      const endpoint = `${url}/1.5/${credentials.uid}`
+      const endpoint = toEndpoint(new URL(`${url}/1.5/${credentials.uid}`))
       const storage = await open({ credentials: { ...credentials, endpoint } })
 
       const outcome = await read(storage)

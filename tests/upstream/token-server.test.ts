@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { createIdentity } from '../../src/domain/credentials.ts'
+import { createIdentity, toEndpoint } from '../../src/domain/credentials.ts'
 import { TokenServer } from '../../src/upstream/token-server.ts'
 import { startSandbox, type SandboxOptions } from '../support/sandbox.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
@@ -40,7 +40,7 @@ describe('exchange', () => {
       expect(credentials).toEqual({
         hawkId: expect.any(String),
         hawkKey: expect.any(String),
-        endpoint: `${sandbox.storageUrl}/1.5/${user.uid}`,
+        endpoint: toEndpoint(new URL(`${sandbox.storageUrl}/1.5/${user.uid}`)),
         uid: user.uid,
         expiresAtMs: clock.nowMs + 3_600_000,
       })
@@ -198,7 +198,7 @@ describe('exchange', () => {
 
     const { endpoint } = await tokenServer.exchange(identity)
 
-    expect(endpoint).toBe(`https://node.example.com/sync/1.5/${user.uid}`)
+    expect(endpoint.href).toBe(`https://node.example.com/sync/1.5/${user.uid}`)
   })
 
   it('accepts no unencrypted address from a token server with https', async () => {
