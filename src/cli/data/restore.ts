@@ -98,11 +98,15 @@ function chooseCollections(state: State, named: string[]): string[] {
 
 /** Reports the number of changes. */
 function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
-  const { deleted, different, repaired, unreadable, requests } = plan
+  const { deleted, different, repaired, orphans, unreadable, requests } = plan
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
   if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
   if (repaired.length > 0) tell(`  ${repaired.length} of them are folders that regain their contents`)
+  for (const [folder, children] of orphans) {
+    const remedy = `restore it, too, with --id ${printableLine(folder)}`
+    tell(`  ${children} of them will be in Other Bookmarks, because their folder was deleted: ${remedy}`)
+  }
   if (unreadable.length > 0) tell(`  cannot be decrypted: ${unreadable.map(printableLine).join(' ')}`)
 }
 
