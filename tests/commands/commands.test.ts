@@ -839,6 +839,19 @@ describe('restore', () => {
     expect(both.errors).not.toContain('Other Bookmarks')
   })
 
+  it('restores a collection that Firefox does not have', async () => {
+    const { user, account } = someone('extended')
+    const folder = makeFolder()
+    await upload({ sandbox, user }, 'notes', { id: 'note', text: 'kept' })
+    await runWith(account, ['backup', folder])
+    sandbox.remove(user, 'notes')
+
+    const { errors, code } = await runWith(account, ['restore', folder, '--write'])
+
+    expect(errors).toContain('notes: 1 to write, 0 different in the storage\n  1 written, 0 skipped')
+    expect([code, sandbox.records(user, 'notes').length]).toEqual([0, 1])
+  })
+
   it('restores only what was deleted since a time, or records by their ids', async () => {
     const { user, account } = someone('choosy')
     const folder = makeFolder()

@@ -58,7 +58,9 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       if (!isIntact)
         tell(`  the backup is damaged: it has only ${plan.saved.size} of ${countOf(records, 'record')}`)
       for (const id of plan.saved) absent.delete(id)
-      if (!writes) await list(session, collection, plan, overwrites)
+      // A backup may contain collections of other programs.
+      if (writes) session.writable.add(collection)
+      else await list(session, collection, plan, overwrites)
       const isWritten = !writes || (await write(session, plan.requests, stopping))
       isWhole &&= isWritten && isIntact && plan.unreadable.length === 0
     }

@@ -21,6 +21,8 @@ export interface Session {
   host: Host
   /** The URL of the bridge, without a path. */
   bridgeUrl: string
+  /** The collections that the command's own bridge lets it write. */
+  writable: Set<string>
   /** Prints a line to stderr. */
   tell(text: string): void
 }
@@ -66,13 +68,14 @@ export async function withBridge(
   // Requests carry the account's token instead, and the URL is part of messages.
   if (given !== null && /^[^/]*\/\/[^/]*@/.test(given))
     throw new ClientError('BRIDGE_URL must not contain a user or a password')
+  const writable = new Set(writes ? ownCollections : [])
   const bridge: Bridge | null =
     given === null
       ? startLoopbackBridge(
           {
             tokenServerUrl: originOfTokenServer(account.tokenServerUrl || mozillaTokenServer),
             port: 0,
-            writable: writes ? ownCollections : new Set(),
+            writable,
             environment: {
               SERVICE_EXPLORER_ENABLED: String(hasExplorer),
               SERVICE_LOGGING_LEVEL: 'error',
@@ -98,7 +101,7 @@ export async function withBridge(
         onNewToken: () => onNewToken(client.account),
       },
     )
-    return await work({ client, host, bridgeUrl, tell })
+    return await work({ client, host, bridgeUrl, writable, tell })
   } finally {
     await bridge?.stop(1000)
   }
