@@ -107,6 +107,16 @@ export async function withBridge(
   }
 }
 
+/** Reads one of all collections. If it still failed after retries, the next ones are tried once until one succeeds: an outage affects all. */
+export async function readNext<Result>({ requests }: SyncClient, reading: Promise<Result>): Promise<Result> {
+  const isDown = await reading.then(
+    () => false,
+    (error: { status?: unknown }) => error.status === 503,
+  )
+  requests.options.maxPauses = isDown ? 0 : undefined
+  return reading
+}
+
 /** Firefox stores the URL with the protocol path. */
 function originOfTokenServer(url: string): string {
   return url.replace(/\/1\.0\/sync\/1\.5\/?$/, '')
