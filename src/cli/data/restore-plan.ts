@@ -99,7 +99,8 @@ export class Translator {
       const now = there && (await this.#readCurrent(collection, there))
       if (now && JSON.stringify(now) === JSON.stringify(clear)) continue
       if (clear.deleted === true && (!there || now?.deleted === true)) continue
-      const kind = !there ? 'missing' : now?.deleted === true ? 'deleted' : 'different'
+      const change = now?.deleted === true ? 'deleted' : 'different'
+      const kind = there ? change : 'missing'
       if (wanted.deletedSince !== null && (kind !== 'deleted' || there!.last_modified <= wanted.deletedSince))
         continue
       plan[kind].push(clear)
