@@ -143,9 +143,7 @@ class Backup {
       const found =
         savedAt === lastModified
           ? unchanged
-          : await readNext(client, this.#readCollection(name, since)).catch((error: unknown) =>
-              messageOf(error),
-            )
+          : await readNext(client, this.#readCollection(name, since)).catch(messageOf)
       this.#progress.clear()
       if (typeof found === 'string') {
         problems.push(`${name}: ${found}`)

@@ -32,7 +32,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
   const overwrites = options.has('overwrite')
   const writes = overwrites || options.has('write')
   const backupKey = readBackupKey(host)
-  return withAccount(options, host, { writes }, async (session) => {
+  return withAccount(options, host, {}, async (session) => {
     const { client, tell } = session
     const backup = await findBackup(given!)
     tell(`From ${backup}`)
@@ -58,7 +58,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       if (!isIntact)
         tell(`  the backup is damaged: it has only ${plan.saved.size} of ${countOf(records, 'record')}`)
       for (const id of plan.saved) absent.delete(id)
-      // A backup may contain collections of other programs.
+      // Any collection, because a backup may contain those of other programs.
       if (writes) session.writable.add(collection)
       else await list(session, collection, plan, overwrites)
       const isWritten = !writes || (await write(session, plan.requests, stopping))

@@ -2,7 +2,7 @@ import { ClientError } from '../../client/errors.ts'
 import { SyncClient } from '../../client/sync-client.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
 import { nearest } from '../../settings/spelling.ts'
-import { ownCollections, startLoopbackBridge } from '../loopback-bridge.ts'
+import { startLoopbackBridge } from '../loopback-bridge.ts'
 import { accountPath, keepToken, readAccountFile } from './account-file.ts'
 import type { Account } from '../../client/account.ts'
 import type { Bridge } from '../../service/bridge.ts'
@@ -21,7 +21,7 @@ export interface Session {
   host: Host
   /** The URL of the bridge, without a path. */
   bridgeUrl: string
-  /** The collections that the command's own bridge lets it write. */
+  /** The collections that its own bridge lets the command write; it adds them. */
   writable: Set<string>
   /** Prints a line to stderr. */
   tell(text: string): void
@@ -29,8 +29,6 @@ export interface Session {
 
 /** How a command uses the bridge. */
 export interface SessionNeeds {
-  /** Whether it writes; otherwise its own bridge is read-only. */
-  writes?: boolean
   hasExplorer?: boolean
 }
 
@@ -59,7 +57,7 @@ export async function withAccount(
 export async function withBridge(
   account: Partial<Account>,
   host: Host,
-  { writes = false, hasExplorer = false }: SessionNeeds,
+  { hasExplorer = false }: SessionNeeds,
   work: (session: Session) => Promise<number>,
   onNewToken: (account: Account) => void = () => {},
 ): Promise<number> {
@@ -68,7 +66,7 @@ export async function withBridge(
   // Requests carry the account's token instead, and the URL is part of messages.
   if (given !== null && /^[^/]*\/\/[^/]*@/.test(given))
     throw new ClientError('BRIDGE_URL must not contain a user or a password')
-  const writable = new Set(writes ? ownCollections : [])
+  const writable = new Set<string>()
   const bridge: Bridge | null =
     given === null
       ? startLoopbackBridge(
