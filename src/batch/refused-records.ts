@@ -34,8 +34,9 @@ export async function findRefused(target: Target, uploads: RecordWrite[][]): Pro
 }
 
 /** The reason that a refusal gives about the records; null if they are not at fault. */
-export function toRejection(refusal: ServiceError): Rejection | null {
-  return refusal.status === 400 ? 'invalid' : refusal.status === 413 ? 'too-large' : null
+export function toRejection({ status }: ServiceError): Rejection | null {
+  if (status === 400) return 'invalid'
+  return status === 413 ? 'too-large' : null
 }
 
 /** Why the storage does not accept these records in a staged batch; null if it does. */

@@ -77,8 +77,8 @@ function fishScript(): string {
   const lines = words.flatMap(([command, known]) => {
     const where = command === '' ? '__fish_use_subcommand' : `'__fish_seen_subcommand_from ${command}'`
     return known.map(([word, meaning, value]) => {
-      const follows = value === undefined ? '' : value === 'FILE' ? ' -r -F' : ' -x'
-      const what = word.startsWith('--') ? `-l ${word.slice(2)}${follows}` : `-a ${word}`
+      let what = word.startsWith('--') ? `-l ${word.slice(2)}` : `-a ${word}`
+      if (value !== undefined) what += value === 'FILE' ? ' -r -F' : ' -x'
       return `complete -c sync-bridge -n ${where} ${what} -d '${meaning}'`
     })
   })

@@ -54,7 +54,8 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
       if (signal.aborted) return
       const hasFailed = end === 1 || end === 2 || end === null
       if (!isStarted && !place.hasListened && hasFailed) return started.resolve(end ?? 1)
-      if (end !== null) log.error('worker lost', { code: end })
+      // Without its supervisor, only SIGTERM stops a worker gracefully.
+      if (end !== null) log.error('worker lost', { code: end === 0 ? 'SIGTERM' : end })
       await pause(restartPauseMs)
     }
   }

@@ -4,7 +4,8 @@ export function frontDoor(
   { docsEnabled, explorerEnabled }: { docsEnabled: boolean; explorerEnabled: boolean },
 ): string | null {
   if (!prefersHtml(accept)) return null
-  return docsEnabled ? '/docs/guides' : explorerEnabled ? '/explore' : null
+  if (docsEnabled) return '/docs/guides'
+  return explorerEnabled ? '/explore' : null
 }
 
 /** Whether the client prefers HTML to JSON: programs accept anything, or JSON. See RFC 9110, 12.5.1. */

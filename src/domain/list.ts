@@ -80,7 +80,10 @@ export function joinBytes(pieces: readonly (string | Uint8Array)[]): Uint8Array 
   let end = 0
   for (const piece of pieces) {
     if (typeof piece === 'string') end += whole.write(piece, end)
-    else whole.set(piece, (end += piece.length) - piece.length)
+    else {
+      whole.set(piece, end)
+      end += piece.length
+    }
   }
   for (const piece of pieces) if (typeof piece !== 'string') freeMemory(piece)
   return whole

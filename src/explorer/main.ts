@@ -77,11 +77,11 @@ function tick(isKeyKept: boolean): void {
 }
 
 function show(part: 'connect' | 'explorer'): void {
-  const isFormShown = !byId('connect').hidden
+  const isNew = byId('explorer').hidden
   byId('connect').hidden = part !== 'connect'
   byId('explorer').hidden = part !== 'explorer'
-  // Has no effect while the title is hidden, too.
-  if (isFormShown) byId('title').focus()
+  // Has no effect on a hidden title.
+  if (isNew) byId('title').focus()
 }
 
 function showConnect(trouble: ClientError | null): void {

@@ -35,8 +35,9 @@ export class ProcessMemory {
  * request of another owner always fits.
  */
 export class MemoryBudget {
+  /** Bytes in use. */
+  heldBytes = 0
   readonly #heldBy = new Map<string, number>()
-  #freeBytes: number
   #garbageBytes = 0
   /** Frees the memory of a request other than `asking`; false if there is none to free. */
   makeRoom: (asking: RequestMemory) => boolean = () => false
@@ -45,14 +46,7 @@ export class MemoryBudget {
   constructor(
     private readonly bytes: number,
     private readonly watch: () => void = () => {},
-  ) {
-    this.#freeBytes = bytes
-  }
-
-  /** Bytes in use. */
-  get heldBytes(): number {
-    return this.bytes - this.#freeBytes
-  }
+  ) {}
 
   /** Creates the memory of one request, empty. The owner's name is as secret as the credentials; it is forgotten once nothing is held. */
   open(owner: string): RequestMemory {
@@ -63,10 +57,10 @@ export class MemoryBudget {
   tryReserve(asking: RequestMemory, bytes: number): boolean {
     for (;;) {
       const held = (this.#heldBy.get(asking.owner) ?? 0) + bytes
-      const leftBytes = this.#freeBytes - bytes
-      if (held <= leftBytes) {
+      const heldBytes = this.heldBytes + bytes
+      if (held <= this.bytes - heldBytes) {
         this.#heldBy.set(asking.owner, held)
-        this.#freeBytes = leftBytes
+        this.heldBytes = heldBytes
         return true
       }
       if (2 * held > this.bytes || !this.makeRoom(asking)) return false
@@ -77,7 +71,7 @@ export class MemoryBudget {
     const held = this.#heldBy.get(owner)! - bytes
     if (held === 0) this.#heldBy.delete(owner)
     else this.#heldBy.set(owner, held)
-    this.#freeBytes += bytes
+    this.heldBytes -= bytes
     this.reportGarbage(bytes)
   }
 

@@ -37,11 +37,6 @@ export class PermitPool {
 
   constructor(private readonly options: PoolOptions) {}
 
-  /** Permits in use for a host. */
-  takenOf(hostName: string): number {
-    return this.#hosts.get(hostName)?.taken ?? 0
-  }
-
   /** Whether a user without a permit waits for a permit that this host would free. */
   hasWaiters(hostName: string): boolean {
     const areAllTaken = this.#taken >= this.options.permits
@@ -102,12 +97,12 @@ export class PermitPool {
     this.#taken -= 1
     // If the total is the limit, hosts with few permits come first, or busy hosts would get every permit.
     const waited = [...this.#hosts.values()].filter(({ waiting }) => waiting.size > 0)
-    for (const next of waited.toSorted((a, b) => a.taken - b.taken)) while (this.#serve(next));
+    for (const next of waited.toSorted((a, b) => a.taken - b.taken)) while (this.#serveNext(next)) continue
     this.#forgetIfIdle(host)
   }
 
   /** Gives a permit to the next user of a host who may take one. */
-  #serve(host: Host): boolean {
+  #serveNext(host: Host): boolean {
     if (!this.#hasRoom(host)) return false
     for (const [user, waiters] of host.waiting) {
       if (!this.#mayTake(host, user)) continue
@@ -212,7 +207,7 @@ interface RequestLimitOptions {
   observeRejection(reason: RejectionReason): void
 }
 
-/** Ends the admission of one request; further calls do nothing. */
+/** Ends the admission of one request; call it once. */
 export type Release = () => void
 
 /** Above this share of the limit for `backoffAfterMs`, clients are asked to pause for `backoffSeconds`. */
@@ -260,10 +255,10 @@ export class RequestLimit {
     }
     addTo(this.#users, user, 1)
     this.#count(1)
-    return once(() => {
+    return () => {
       addTo(this.#users, user, -1)
       this.#count(-1)
-    })
+    }
   }
 
   /** Admits a root view that calls the token server with these credentials; null: reject it. */
@@ -274,7 +269,7 @@ export class RequestLimit {
       return null
     }
     addTo(views, credentials, 1)
-    return once(() => addTo(views, credentials, -1))
+    return () => addTo(views, credentials, -1)
   }
 
   #count(change: number): void {
@@ -290,12 +285,4 @@ function addTo(counts: Map<string, number>, name: string, change: number): void 
   const count = (counts.get(name) ?? 0) + change
   if (count > 0) counts.set(name, count)
   else counts.delete(name)
-}
-
-function once(release: () => void): Release {
-  let isReleased = false
-  return () => {
-    if (!isReleased) release()
-    isReleased = true
-  }
 }

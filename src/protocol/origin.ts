@@ -18,9 +18,9 @@ const exposedHeaders =
 
 /** The CORS headers for an origin; empty if the operator does not allow it. */
 export function corsHeaders(origin: string, { corsOrigins }: Settings): Record<string, string> {
-  const allowOrigin = corsOrigins === null ? '*' : corsOrigins.has(origin) ? origin : null
-  if (allowOrigin === null) return {}
-  return { 'Access-Control-Allow-Origin': allowOrigin, 'Access-Control-Expose-Headers': exposedHeaders }
+  if (corsOrigins?.has(origin) === false) return {}
+  const allowed = corsOrigins === null ? '*' : origin
+  return { 'Access-Control-Allow-Origin': allowed, 'Access-Control-Expose-Headers': exposedHeaders }
 }
 
 // Lists all names, because a wildcard does not cover Authorization.

@@ -82,15 +82,17 @@ async function respond(resource: BucketResource, input: BucketInput, call: Call)
   if (problems.length > 0) throw invalidRequest(problems)
   const release = services.load.acquire(owner)
   if (!release) throw overload
-  let reply: Reply | null = null
   try {
     const outcome = await execute(operation, storage, call)
     if (outcome.outcome === 'failed') throw outcome.error
-    return (reply = resource.reply(outcome, input, services.settings))
-  } finally {
+    const reply = resource.reply(outcome, input, services.settings)
     // A list is in flight until its last byte is sent.
-    if (reply && isSource(reply.body)) reply.ended = release
+    if (isSource(reply.body)) reply.ended = release
     else release()
+    return reply
+  } catch (error) {
+    release()
+    throw error
   }
 }
 

@@ -41,9 +41,9 @@ export function answerUnrouted(call: Call): Reply {
   throw refusedMethod(method, below, services)
 }
 
-// Double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them, because clients
-// could read them as another origin.
-const unsafePath = /\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
+// The host of CONNECT, double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them,
+// because clients could read them as another origin.
+const unsafePath = /^[^/]|\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
 
 /** The error for a method that is not served at a path: 405 if others are, else 404. */
 export function refusedMethod(method: string, path: string, services: Services): ServiceError {

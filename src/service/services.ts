@@ -84,6 +84,7 @@ export function createServices(
       within(deadlineAtMs - host.monotonicNow(), result, tooLate)
     let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
     try {
+      // Most are known, and need neither a promise nor a timer.
       const known = credentials.recall(identity)
       obtained = known
         ? { credentials: known, source: 'memory' }

@@ -28,8 +28,8 @@ export function annotatedIni(secretHex: string): string {
   const paragraphs = settings.map(([name, setting]) => {
     if (name === 'cache_hmac_secret') return [`# ${setting.meaning}.`, `service.${name} = ${secretHex}`]
     const { initial, example, meaning } = setting
-    const note =
-      initial === required ? ' Required.' : initial === null ? ' Not set by default; an example:' : ''
+    let note = initial === required ? ' Required.' : ''
+    if (initial === null) note = ' Not set by default; an example:'
     return [`# ${meaning}.${note}`, `# service.${name} = ${typeof initial === 'string' ? initial : example}`]
   })
   const gates = Object.values(collectionSettings).map(({ form, meaning }) => {

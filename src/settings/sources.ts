@@ -183,6 +183,9 @@ export function parseIni(text: string): IniLine[] {
     const line = index + 1
     const refuse = (key: string | null, problem: string) => [{ section, key, line, reading: { problem } }]
 
+    // Also in a comment, because the editor may show the rest as a setting on a line of its own.
+    if (/[\u2028\u2029]/.test(content))
+      return refuse(null, 'contains U+2028 or U+2029, which end no line here: use line feeds')
     if (content === '' || content.startsWith('#') || content.startsWith(';')) return []
     if (previousKey !== null && /^[ \t]/.test(row)) {
       const remedy = 'write the value on one line, and every setting at the start of its line'

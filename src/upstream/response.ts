@@ -208,16 +208,12 @@ export function readBackoff(headers: Headers): number | null {
 /** Throws `UpstreamError` (bad-response) for a response that does not follow the protocol. */
 export function checkUsable({ status, headers }: Response, host: string): void {
   const encoding = headers.get('content-encoding')
-  const problem =
-    status < 200 || status > 599
-      ? `status ${status}`
-      : status >= 300 && status < 400 && status !== 304
-        ? 'a redirect'
-        : encoding !== null && encoding.toLowerCase() !== 'identity'
-          ? // Does not quote it, because upstream may echo a secret.
-            'a Content-Encoding other than "identity"'
-          : null
-  if (problem === null) return
+  let problem: string
+  if (status < 200 || status > 599) problem = `status ${status}`
+  else if (status >= 300 && status < 400 && status !== 304) problem = 'a redirect'
+  else if (encoding === null || encoding.toLowerCase() === 'identity') return
+  // Does not quote it, because upstream may echo a secret.
+  else problem = 'a Content-Encoding other than "identity"'
   throw new UpstreamError('bad-response', `Unusable response from "${host}": ${problem}`, { status })
 }
 

@@ -202,6 +202,37 @@ describe('backup', () => {
     expect(backupsIn(folder)[2]).toEqual(stored(user))
   })
 
+  it.each([
+    // It reads meta before the list of collections, for the sync ids.
+    [['backup'], 6, 9],
+    [['export', 'everything', '--output'], 3, 8],
+  ])(
+    'retries one collection in an outage, and each after one that always fails: %j',
+    async (command, retries, collections) => {
+      const { user, folder } = someone(`outage of ${command[0]}`)
+      await using proxy = await startFaultProxy({ target: bridge.url })
+      const fault = { kind: 'status', status: 503, headers: { 'Retry-After': '0' }, body: '{}' } as const
+      const runOnce = async () => {
+        const words = [...command, join(folder, 'saved')]
+        const { said, code } = await run(user, words, { BRIDGE_URL: proxy.url })
+        return [code, said.match(/retrying/g)?.length, said.match(/\S+: The bridge returned 503/g)]
+      }
+
+      proxy.plan(({ path }) => (path.endsWith('/records') ? fault : null))
+      const outage = await runOnce()
+      let isFirst = true
+      proxy.plan(({ path }) => {
+        const failsOnce = path.includes('/forms/') && isFirst
+        if (failsOnce) isFirst = false
+        return failsOnce || path.includes('/bookmarks/') ? fault : null
+      })
+      const always = await runOnce()
+
+      expect(outage).toMatchObject([3, retries, { length: collections }])
+      expect(always).toEqual([3, 4, ['bookmarks: The bridge returned 503']])
+    },
+  )
+
   it('does not ask for a Firefox if the keys cannot be read', async () => {
     const { user, folder } = someone('without keys')
     await using proxy = await startFaultProxy({ target: bridge.url })

@@ -814,6 +814,44 @@ describe('restore', () => {
     expect(bookmarks.get(other.id)).toMatchObject({ deleted: true })
   })
 
+  it('reports a bookmark that returns without its folder, and how to restore that', async () => {
+    const { user, account } = someone('orphan')
+    const folder = makeFolder()
+    const lost = {
+      type: 'folder',
+      title: 'Trips',
+      parentid: 'menu',
+      id: 'tripsfolder0',
+      children: ['lakebookmark'],
+    }
+    const inner = { type: 'bookmark', title: 'Lake', bmkUri: 'https://lake.example/', parentid: lost.id }
+    await write(user, lost, { ...inner, id: 'lakebookmark' })
+    await runWith(account, ['backup', folder])
+    await write(user, { id: lost.id, deleted: true }, { id: 'lakebookmark', deleted: true })
+    const command = ['restore', folder, '--id', 'lakebookmark']
+
+    const alone = await runWith(account, command)
+    const both = await runWith(account, [...command, '--id', lost.id])
+
+    const advice =
+      'in Other Bookmarks, because their folder was deleted: restore it, too, with --id tripsfolder0\n'
+    expect(alone.errors).toContain(`  1 of them will be ${advice}`)
+    expect(both.errors).not.toContain('Other Bookmarks')
+  })
+
+  it('restores a collection that Firefox does not have', async () => {
+    const { user, account } = someone('extended')
+    const folder = makeFolder()
+    await upload({ sandbox, user }, 'notes', { id: 'note', text: 'kept' })
+    await runWith(account, ['backup', folder])
+    sandbox.remove(user, 'notes')
+
+    const { errors, code } = await runWith(account, ['restore', folder, '--write'])
+
+    expect(errors).toContain('notes: 1 to write, 0 different in the storage\n  1 written, 0 skipped')
+    expect([code, sandbox.records(user, 'notes').length]).toEqual([0, 1])
+  })
+
   it('restores only what was deleted since a time, or records by their ids', async () => {
     const { user, account } = someone('choosy')
     const folder = makeFolder()

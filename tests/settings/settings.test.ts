@@ -333,7 +333,7 @@ certificate_ca_bundle = torn.pem
 
   it('lists all problems: lines in their order, then the environment, then what is missing', () => {
     const text =
-      'service.prot = 1\nservice.port = x\n[service\n[]\n[s] a = 1\n[service]\nport = 2\nwords\n= 3\nhost = a\n  b\n'
+      'service.prot = 1\nservice.port = x\n[service\n[]\n[s] a = 1\n[service]\nport = 2\nwords\n= 3\nhost = a\n  b\nbackoff = 9\u2028a = b\n'
     const environment = { SERVICE_WORKERS: 'many' }
 
     expect(problemsOf(text, { environment }).map((line) => line.split(': ').slice(0, 3).join(': '))).toEqual([
@@ -346,6 +346,7 @@ certificate_ca_bundle = torn.pem
       'etc/bridge.ini:8: service.words: has no "="',
       'etc/bridge.ini:9: has no key before "=": write key = value',
       'etc/bridge.ini:11: service.host: is indented, as if it continued the line above',
+      'etc/bridge.ini:12: contains U+2028 or U+2029, which end no line here: use line feeds',
       'environment SERVICE_WORKERS: service.workers: "many" is not an integer',
       'etc/bridge.ini: service.token_server_url: is required',
       'etc/bridge.ini: service.cache_hmac_secret: is required',

@@ -193,6 +193,10 @@ describe('section 1: paths', () => {
     expectError(await request(bridge.url + path), 404, 111)
   })
 
+  it('is no proxy: finds nothing for CONNECT to another host', async () => {
+    expectError(parsed(await send('CONNECT', 'example.org:443')), 404, 111)
+  })
+
   it('uses the configured version, scheme and host in paths, redirects and Next-Page', async () => {
     await using other = await startTestBridge({
       settings: { http_api_version: '2.10', http_scheme: 'https', http_host: 'sync.example.org:8443' },

@@ -87,6 +87,16 @@ describe('several workers', () => {
     expect(await counted()).toBe(8)
   })
 
+  it('are replaced when they are terminated, which the log says', async () => {
+    await using executable = await startWorkers({})
+    const [terminated] = workersOf(executable)
+
+    process.kill(terminated!, 'SIGTERM')
+
+    await executable.line(/"event":"worker lost","code":"SIGTERM"/)
+    await eventually('it was replaced', () => workersOf(executable).length === 2)
+  })
+
   it('are replaced as soon as the executable is back, and the log says that it is missing', async () => {
     const cwd = makeFolder()
     const path = join(cwd, 'sync-bridge')

@@ -75,8 +75,7 @@ async function startRig(options: SandboxOptions = {}) {
     renewals,
     tokenServer,
     identity,
-    callsInFlight: () => permits.calls.takenOf(proxy.url),
-    lists: permits.lists,
+    ...permits,
     async open(overrides: Partial<StorageCaller & StorageClient> = {}): Promise<BulkStorage> {
       const credentials = await tokenServer.exchange(identity())
       const client: StorageClient = {

@@ -5,7 +5,8 @@ import type { Host } from '../host.ts'
 
 /** Adds a bookmark like Firefox does; prints its id. */
 export function add(options: GivenOptions, [url]: string[], host: Host): Promise<number> {
-  return withAccount(options, host, { writes: true }, async ({ client, tell }) => {
+  return withAccount(options, host, {}, async ({ client, writable, tell }) => {
+    writable.add('bookmarks')
     checkUrl(url!)
     const [[title], [folder], tags] = [
       options.get('title') ?? [],

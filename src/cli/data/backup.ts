@@ -15,7 +15,7 @@ import {
   type State,
 } from './backup-folder.ts'
 import { Progress } from './progress.ts'
-import { countOf, partialSuccess, printableLine, withAccount, type Session } from './session.ts'
+import { countOf, partialSuccess, printableLine, readNext, withAccount, type Session } from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -143,7 +143,7 @@ class Backup {
       const found =
         savedAt === lastModified
           ? unchanged
-          : await this.#readCollection(name, since).catch((error: unknown) => messageOf(error))
+          : await readNext(client, this.#readCollection(name, since)).catch(messageOf)
       this.#progress.clear()
       if (typeof found === 'string') {
         problems.push(`${name}: ${found}`)

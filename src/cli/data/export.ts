@@ -29,7 +29,15 @@ import { collectYoungGarbage } from './garbage.ts'
 import { exportFormats } from './export-formats.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
-import { countOf, partialSuccess, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import {
+  countOf,
+  partialSuccess,
+  printableLine,
+  readNext,
+  withAccount,
+  writeOut,
+  type Session,
+} from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
@@ -185,7 +193,8 @@ const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string 
   },
   async everything(reading, { since }) {
     const records: SyncRecord[] = []
-    for (const { name } of await reading.session.client.collections()) {
+    const { client } = reading.session
+    for (const { name } of await client.collections()) {
       if (name === 'crypto') continue
       try {
         // Leaves out the encrypted payload.
@@ -193,7 +202,7 @@ const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string 
           ...record,
           stored: { ...record.stored, payload: undefined },
         })
-        records.push(...(await reading.readAll(name, light, since)))
+        records.push(...(await readNext(client, reading.readAll(name, light, since))))
       } catch (error) {
         if (!(error instanceof ClientError) || error.field !== null) throw error
         reading.incomplete.set(name, error.message)

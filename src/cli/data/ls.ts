@@ -69,8 +69,8 @@ async function listRecords(
 /** Formats a record as one line of JSON: where it is, when it changed, and its content, or why it can't be read. */
 export function jsonLine({ collection, stored, clear, problem }: SyncRecord): string {
   const { id, last_modified } = stored
-  const content =
-    clear === null ? { problem } : clear.deleted === true ? { deleted: true } : { content: clear }
+  let content: object = clear === null ? { problem } : { content: clear }
+  if (clear?.deleted === true) content = { deleted: true }
   return `${jsonText({ collection, id, last_modified, ...content })}\n`
 }
 

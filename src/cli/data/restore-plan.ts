@@ -35,6 +35,8 @@ export interface Plan {
   different: ClearRecord[]
   /** Folders that get back their children. */
   repaired: ClearRecord[]
+  /** The number of restored bookmarks whose folder remains deleted, by its id. */
+  orphans: Map<string, number>
   /** Ids of records that must be encrypted again but can't be decrypted. */
   unreadable: string[]
 }
@@ -78,6 +80,7 @@ export class Translator {
       deleted: [],
       different: [],
       repaired: [],
+      orphans: new Map(),
       unreadable: [],
     }
     const restored = new Map<string, ClearRecord>()
@@ -96,7 +99,8 @@ export class Translator {
       const now = there && (await this.#readCurrent(collection, there))
       if (now && JSON.stringify(now) === JSON.stringify(clear)) continue
       if (clear.deleted === true && (!there || now?.deleted === true)) continue
-      const kind = !there ? 'missing' : now?.deleted === true ? 'deleted' : 'different'
+      const change = now?.deleted === true ? 'deleted' : 'different'
+      const kind = there ? change : 'missing'
       if (wanted.deletedSince !== null && (kind !== 'deleted' || there!.last_modified <= wanted.deletedSince))
         continue
       plan[kind].push(clear)
@@ -141,12 +145,14 @@ export class Translator {
         if (lost.has(record.id)) saved.set(record.id, record)
     }
     for (const [parentId, children] of lost) {
+      if (restored.has(parentId)) continue
       const there = current.get(parentId)
-      if (!there || restored.has(parentId)) continue
-      const parent = await this.#readCurrent('bookmarks', there)
-      if (parent?.type !== 'folder') continue
+      const parent = there && (await this.#readCurrent('bookmarks', there))
       const savedParent = saved.get(parentId)
       const before = savedParent && (await this.#readSaved('bookmarks', savedParent))
+      const isGone = !there || parent?.deleted === true
+      if (isGone && before?.type === 'folder') plan.orphans.set(parentId, children.length)
+      if (!there || parent?.type !== 'folder') continue
       const ids = new Set(children.map(({ id }) => id))
       const merged = mergeChildren(listOf(parent.children), listOf(before?.children), ids)
       if (merged.length === listOf(parent.children).length) continue

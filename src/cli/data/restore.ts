@@ -32,7 +32,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
   const overwrites = options.has('overwrite')
   const writes = overwrites || options.has('write')
   const backupKey = readBackupKey(host)
-  return withAccount(options, host, { writes }, async (session) => {
+  return withAccount(options, host, {}, async (session) => {
     const { client, tell } = session
     const backup = await findBackup(given!)
     tell(`From ${backup}`)
@@ -58,7 +58,9 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       if (!isIntact)
         tell(`  the backup is damaged: it has only ${plan.saved.size} of ${countOf(records, 'record')}`)
       for (const id of plan.saved) absent.delete(id)
-      if (!writes) await list(session, collection, plan, overwrites)
+      // Any collection, because a backup may contain those of other programs.
+      if (writes) session.writable.add(collection)
+      else await list(session, collection, plan, overwrites)
       const isWritten = !writes || (await write(session, plan.requests, stopping))
       isWhole &&= isWritten && isIntact && plan.unreadable.length === 0
     }
@@ -98,11 +100,15 @@ function chooseCollections(state: State, named: string[]): string[] {
 
 /** Reports the number of changes. */
 function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
-  const { deleted, different, repaired, unreadable, requests } = plan
+  const { deleted, different, repaired, orphans, unreadable, requests } = plan
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
   if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
   if (repaired.length > 0) tell(`  ${repaired.length} of them are folders that regain their contents`)
+  for (const [folder, children] of orphans) {
+    const remedy = `restore it, too, with --id ${printableLine(folder)}`
+    tell(`  ${children} of them will be in Other Bookmarks, because their folder was deleted: ${remedy}`)
+  }
   if (unreadable.length > 0) tell(`  cannot be decrypted: ${unreadable.map(printableLine).join(' ')}`)
 }
 

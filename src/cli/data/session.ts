@@ -2,7 +2,7 @@ import { ClientError } from '../../client/errors.ts'
 import { SyncClient } from '../../client/sync-client.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
 import { nearest } from '../../settings/spelling.ts'
-import { ownCollections, startLoopbackBridge } from '../loopback-bridge.ts'
+import { startLoopbackBridge } from '../loopback-bridge.ts'
 import { accountPath, keepToken, readAccountFile } from './account-file.ts'
 import type { Account } from '../../client/account.ts'
 import type { Bridge } from '../../service/bridge.ts'
@@ -21,14 +21,14 @@ export interface Session {
   host: Host
   /** The URL of the bridge, without a path. */
   bridgeUrl: string
+  /** The collections that its own bridge lets the command write; it adds them. */
+  writable: Set<string>
   /** Prints a line to stderr. */
   tell(text: string): void
 }
 
 /** How a command uses the bridge. */
 export interface SessionNeeds {
-  /** Whether it writes; otherwise its own bridge is read-only. */
-  writes?: boolean
   hasExplorer?: boolean
 }
 
@@ -57,7 +57,7 @@ export async function withAccount(
 export async function withBridge(
   account: Partial<Account>,
   host: Host,
-  { writes = false, hasExplorer = false }: SessionNeeds,
+  { hasExplorer = false }: SessionNeeds,
   work: (session: Session) => Promise<number>,
   onNewToken: (account: Account) => void = () => {},
 ): Promise<number> {
@@ -66,13 +66,14 @@ export async function withBridge(
   // Requests carry the account's token instead, and the URL is part of messages.
   if (given !== null && /^[^/]*\/\/[^/]*@/.test(given))
     throw new ClientError('BRIDGE_URL must not contain a user or a password')
+  const writable = new Set<string>()
   const bridge: Bridge | null =
     given === null
       ? startLoopbackBridge(
           {
             tokenServerUrl: originOfTokenServer(account.tokenServerUrl || mozillaTokenServer),
             port: 0,
-            writable: writes ? ownCollections : new Set(),
+            writable,
             environment: {
               SERVICE_EXPLORER_ENABLED: String(hasExplorer),
               SERVICE_LOGGING_LEVEL: 'error',
@@ -98,10 +99,20 @@ export async function withBridge(
         onNewToken: () => onNewToken(client.account),
       },
     )
-    return await work({ client, host, bridgeUrl, tell })
+    return await work({ client, host, bridgeUrl, writable, tell })
   } finally {
     await bridge?.stop(1000)
   }
+}
+
+/** Reads one of all collections. If it still failed after retries, the next ones are tried once until one succeeds: an outage affects all. */
+export async function readNext<Result>({ requests }: SyncClient, reading: Promise<Result>): Promise<Result> {
+  const isDown = await reading.then(
+    () => false,
+    (error: { status?: unknown }) => error.status === 503,
+  )
+  requests.options.maxPauses = isDown ? 0 : undefined
+  return reading
 }
 
 /** Firefox stores the URL with the protocol path. */
