@@ -1,6 +1,5 @@
 import { ClientError } from '../client/errors.ts'
 import { startBridge, type Bridge } from '../service/bridge.ts'
-import { firefoxCollections } from '../settings/schema.ts'
 import { readSettings, renderProblem } from '../settings/settings.ts'
 import { createOutputLog } from './output.ts'
 import type { Host } from './host.ts'
@@ -15,9 +14,6 @@ export interface LoopbackOptions {
   /** Further settings, by their names in the environment. */
   environment: Record<string, string>
 }
-
-/** Collections that a person may write to. The keys and the metadata belong to Firefox. */
-export const ownCollections: Set<string> = new Set(firefoxCollections).difference(new Set(['crypto', 'meta']))
 
 /**
  * Starts a bridge on loopback that needs nothing else on this machine. Throws if the port is in use, and `ClientError` for an invalid

@@ -5,8 +5,9 @@ import { canonicalCollection } from '../domain/record.ts'
 import { announce, describeSandbox, environmentLines, startShortLinks } from '../sandbox/announce.ts'
 import { fillSampleData, seedSampleData } from '../sandbox/sample-data.ts'
 import { startSandbox, type Sandbox } from '../sandbox/sandbox.ts'
+import { firefoxCollections } from '../settings/schema.ts'
 import { listenAt } from './listening.ts'
-import { ownCollections, startLoopbackBridge } from './loopback-bridge.ts'
+import { startLoopbackBridge } from './loopback-bridge.ts'
 import { interruption } from './signals.ts'
 import type { Bridge } from '../service/bridge.ts'
 import type { GivenOptions } from './command-line.ts'
@@ -111,7 +112,8 @@ function writePrivately(text: string): { path: string; remove(): void } | null {
 function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host: Host): Bridge {
   const port = ports.get('port')
   const startAt = (candidate: number) => {
-    const writable = new Set([...ownCollections, 'scratch'])
+    // Wrong keys or metadata would make everything else unreadable.
+    const writable = new Set([...firefoxCollections, 'scratch']).difference(new Set(['crypto', 'meta']))
     const environment = {
       SERVICE_EXPLORER_ENABLED: 'true',
       SERVICE_LOGGING_LEVEL: log ? 'info' : 'warning',

@@ -88,9 +88,9 @@ export class Credentials {
   }
 
   /** Returns credentials cached in this process, without waiting; enough for most requests. */
-  recall(identity: Identity): SyncCredentials | null {
-    const known = this.#known(identity)
-    return known && this.#counted('hit-local', known)
+  recall(identity: Identity): Obtained | null {
+    const credentials = this.#known(identity)
+    return credentials && this.#counted('hit-local', { credentials, source: 'memory' })
   }
 
   /**
@@ -99,7 +99,7 @@ export class Credentials {
    */
   obtain(identity: Identity, requestId: string): Promise<Obtained> {
     const known = this.recall(identity)
-    if (known) return Promise.resolve({ credentials: known, source: 'memory' })
+    if (known) return Promise.resolve(known)
     const underWay = this.#lookups.get(identity.key)
     if (underWay) return this.#counted('joined', underWay.result)
     return this.#lookUp(identity, requestId, null)

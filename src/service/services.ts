@@ -85,10 +85,7 @@ export function createServices(
     let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
     try {
       // Most are known, and need neither a promise nor a timer.
-      const known = credentials.recall(identity)
-      obtained = known
-        ? { credentials: known, source: 'memory' }
-        : await inTime(credentials.obtain(identity, requestId))
+      obtained = credentials.recall(identity) ?? (await inTime(credentials.obtain(identity, requestId)))
     } finally {
       work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
     }
@@ -119,7 +116,7 @@ export function createServices(
     openStorage,
     async identify(identity: Identity, requestId: string) {
       const known = credentials.recall(identity)
-      if (known) return String(known.uid)
+      if (known) return String(known.credentials.uid)
       const release = load.acquireRootView(identity.key)
       if (!release) throw overload
       try {

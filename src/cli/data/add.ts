@@ -8,11 +8,9 @@ export function add(options: GivenOptions, [url]: string[], host: Host): Promise
   return withAccount(options, host, {}, async ({ client, writable, tell }) => {
     writable.add('bookmarks')
     checkUrl(url!)
-    const [[title], [folder], tags] = [
-      options.get('title') ?? [],
-      options.get('folder') ?? [],
-      options.get('tag') ?? [],
-    ]
+    const [title] = options.get('title') ?? []
+    const [folder] = options.get('folder') ?? []
+    const tags = options.get('tag') ?? []
     const added = await addBookmark(client, { url: url!, title, folder, tags })
     tell(`Added to ${added.folder}`)
     if (added.isUnlisted) tell('The folder changed meanwhile: Firefox will show the bookmark at its end')

@@ -29,11 +29,9 @@ export function ls(options: GivenOptions, [collection]: string[], host: Host): P
 async function listCollections({ client, host }: Session, options: GivenOptions): Promise<number> {
   const infos = await client.collections()
   const counts = await Promise.all(infos.map(({ name }) => client.collection(name).count()))
-  const rows = infos.map(({ name, lastModified }, index) => ({
-    name,
-    records: counts[index]!.total,
-    lastModified,
-  }))
+  const rows = infos.map(({ name, lastModified }, index) => {
+    return { name, records: counts[index]!.total, lastModified }
+  })
   const text = options.has('json')
     ? rows.map((row) => `${jsonText(row)}\n`).join('')
     : table([
@@ -96,13 +94,6 @@ function row(cells: string[]): string {
 
 function table(rows: string[][]): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((cells) => cells[column]!.length)))
-  return rows
-    .map((cells) =>
-      cells
-        .map((cell, column) => printableLine(cell).padEnd(widths[column]!))
-        .join('  ')
-        .trimEnd(),
-    )
-    .map((line) => `${line}\n`)
-    .join('')
+  const padded = (cell: string, column: number) => printableLine(cell).padEnd(widths[column]!)
+  return rows.map((cells) => `${cells.map(padded).join('  ').trimEnd()}\n`).join('')
 }

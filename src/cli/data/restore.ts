@@ -115,12 +115,8 @@ function count({ tell }: Session, collection: string, plan: Plan, overwrites: bo
 /** Lists the changes, one record per line. */
 async function list({ host }: Session, collection: string, plan: Plan, overwrites: boolean): Promise<void> {
   const { missing, deleted, different, repaired } = plan
-  const lines = Object.entries({
-    missing,
-    deleted,
-    different: overwrites ? different : [],
-    repaired,
-  }).flatMap(([kind, records]) =>
+  const shown = { missing, deleted, different: overwrites ? different : [], repaired }
+  const lines = Object.entries(shown).flatMap(([kind, records]) =>
     records.map((record) => [collection, kind.padEnd(9), titleOf(collection, record) || record.id]),
   )
   await writeOut(host, lines.map((cells) => `${cells.map(printableLine).join('  ')}\n`).join(''))

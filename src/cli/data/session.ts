@@ -90,12 +90,10 @@ export async function withBridge(
     const client: SyncClient = new SyncClient(
       { ...account, bridgeUrl },
       {
-        onPause: (seconds, status) =>
-          tell(
-            status === 200
-              ? `The bridge asks for a pause: continuing in ${seconds} s`
-              : `The bridge returned ${status}: retrying in ${seconds} s`,
-          ),
+        onPause(seconds, status) {
+          const reason = status === 200 ? 'asks for a pause: continuing' : `returned ${status}: retrying`
+          tell(`The bridge ${reason} in ${seconds} s`)
+        },
         onNewToken: () => onNewToken(client.account),
       },
     )
