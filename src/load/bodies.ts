@@ -53,7 +53,8 @@ export class Bodies {
     } else if (request.body) {
       this.#bodies.add(body)
       const bounds = { maxBytes, likelyBytes: length ?? maxBytes, deadlineAtMs }
-      body.arrived = body.read(request.body.getReader(), bounds)
+      const arrived = body.read(request.body.getReader(), bounds)
+      body.arrived = length === null ? arrived.then(() => checkEnd(request)) : arrived
     }
     // A request that is answered early does not wait for its body.
     body.arrived.catch(() => body.release())
@@ -195,6 +196,12 @@ export class IncomingBody {
     new Uint8Array(this.#buffer).set(piece, this.#size)
     this.#size = needed
   }
+}
+
+/** The server itself answers 400 to trailers, right after it has passed on the body before them. Then nothing may be written. */
+async function checkEnd({ signal }: Request): Promise<void> {
+  await Bun.sleep(0)
+  if (signal.aborted) throw notReceived()
 }
 
 /** Lets the server discard a body that the request does not need. */

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { eventually } from '../support/eventually.ts'
 import { accessibilityFaults } from './inspect.ts'
 import { desk, phone, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
 
@@ -50,10 +51,22 @@ async function openOperation(page: Page, id: string): Promise<Locator> {
   return operation
 }
 
+/** Opens an operation and lets it be tried. A busy page may draw it anew after the click, and has then forgotten that. */
+async function tryOut(page: Page, id: string): Promise<Locator> {
+  const operation = await openOperation(page, id)
+  const cancel = operation.locator('.try-out__btn.cancel')
+  await eventually('it can be tried', async () => {
+    if (await cancel.isVisible()) return true
+    await operation.locator('.try-out__btn').click()
+    await cancel.waitFor({ timeout: 10_000 })
+    return true
+  })
+  return operation
+}
+
 /** "Try it out", fill in, "Execute": returns the status and the body that the page shows. */
 async function execute(page: Page, id: string, parameters: Record<string, string>, body?: unknown) {
-  const operation = await openOperation(page, id)
-  await operation.locator('.try-out__btn').click()
+  const operation = await tryOut(page, id)
   for (const [name, value] of Object.entries(parameters)) {
     await operation.locator(`tr[data-param-name="${name}"] input`).fill(value)
   }
@@ -182,8 +195,7 @@ describe('/v1/docs in Chromium', () => {
     const many = Array.from({ length: 60 }, (_, index) => ({ id: `large${index}`, payload }))
     bridge.sandbox.write(bridge.user, 'history', many)
     await authorize(page, { browserid: `BrowserID ${bridge.user.assertion()}` })
-    const operation = await openOperation(page, 'Records-listRecords')
-    await operation.locator('.try-out__btn').click()
+    const operation = await tryOut(page, 'Records-listRecords')
     const limit = await operation.locator('tr[data-param-name="_limit"] input').inputValue()
     const values = { bucket_id: bridge.user.clientState, collection_id: 'history', _limit: '' }
     for (const [name, value] of Object.entries(values))
@@ -226,8 +238,7 @@ describe('/v1/docs in Chromium', () => {
   it('fits a phone, with open operations', async () => {
     const page = await openDocs({ viewport: phone })
 
-    const operation = await openOperation(page, 'Records-listRecords')
-    await operation.locator('.try-out__btn').click()
+    const operation = await tryOut(page, 'Records-listRecords')
     const layout = await page.evaluate(() => {
       const all = (selector: string) => [...document.querySelectorAll(selector)]
       const sizeOf = (text: Element) => Number.parseFloat(getComputedStyle(text).fontSize)
@@ -267,10 +278,7 @@ describe('/v1/docs in Chromium', () => {
     await page.locator('.modal-ux').waitFor()
     await look('authorize')
     await page.locator('.close-modal').click()
-    for (const id of opened) {
-      const operation = await openOperation(page, id)
-      await operation.locator('.try-out__btn').click()
-    }
+    for (const id of opened) await tryOut(page, id)
     await page.locator('#operations-Batch-batch .execute').click()
     await page.locator('#operations-Batch-batch .live-responses-table').waitFor()
     await look('tried, with models')

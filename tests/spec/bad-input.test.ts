@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'bun:test'
 import { startTestBridge } from '../support/bridge.ts'
+import { eventually } from '../support/eventually.ts'
 import { expectError } from './expectations.ts'
 import { rawRequest, sendRaw, type RawAnswer } from './raw-http.ts'
 import { headerLines, openWorld, parsed } from './world.ts'
@@ -319,6 +320,20 @@ describe('bad input: bodies and framing', () => {
 
     await sendRaw(bridge.url, Buffer.concat([headOfPut(100), body]), { halfClose: true })
 
+    isUntouched()
+  })
+
+  it('does nothing for a body with trailers, which the server rejects', async () => {
+    const target = `${bucket}/collections/history/records/new`
+    const lines = [...headerLines(bridge.identityOf(bridge.user)), 'Transfer-Encoding: chunked']
+    const body = '18\r\n{"data":{"payload":"x"}}\r\n0\r\nSum: 1\r\n\r\n'
+    const known = bridge.logs.length
+
+    const answer = await sendRaw(bridge.url, rawRequest('PUT', target, { url: bridge.url, lines, body }))
+    const isHandled = () => bridge.logs.slice(known).some((line) => line.includes('"method":"PUT","route"'))
+    await eventually('the request is handled', isHandled)
+
+    expect(answer.status).toBe(400)
     isUntouched()
   })
 
