@@ -1,4 +1,5 @@
 import { decryptRecord, UnreadableRecord, type ClearRecord, type KeyPair } from './crypto.ts'
+import { ClientError } from './errors.ts'
 import type { StoredRecord } from './record-list.ts'
 import type { Requests } from './requests.ts'
 
@@ -93,11 +94,8 @@ export class Collection {
       asked.catch(() => {})
       return asked
     }
-    const limited = (from?: number) => {
-      const limit = pageSize === null ? [] : [`_limit=${pageSize}`]
-      const parameters = from === undefined ? limit : [...limit, `_since=%22${from}%22`]
-      return parameters.length > 0 ? `?${parameters.join('&')}` : ''
-    }
+    const limited = (from?: number) =>
+      `?${[pageSize !== null && `_limit=${pageSize}`, from !== undefined && `_since=%22${from}%22`].filter(Boolean).join('&')}`
     let asked = ask(limited(since))
     let lastModified = 0
     for (let isFirst = true; ;) {
@@ -109,7 +107,10 @@ export class Collection {
       if (next !== null) asked = ask(new URL(next).search)
       // A record that changes during the read moves to the front and is missing from later pages, so the last request reads the changes
       // since the first page.
-      else if (!isLast) asked = ask(limited(lastModified))
+      else if (!isLast) {
+        if (lastModified === 0) throw new ClientError('The response has no ETag: does a proxy remove it?')
+        asked = ask(limited(lastModified))
+      }
       for await (const records of parts) yield { records, lastModified }
       if (isLast) return
       isFirst = next === null
@@ -150,7 +151,7 @@ function parseMeta({ id, payload = '' }: StoredRecord): ClearRecord {
   return { ...content, id }
 }
 
-/** Reads the ETag, which is a number of ms in quotes. */
+/** Reads the ETag, which has a number of ms; proxies that compress add `W/` or `-gzip`. 0 if a proxy removed it. */
 function momentOf(headers: Headers): number {
-  return Number((headers.get('ETag') ?? '').replaceAll('"', ''))
+  return Number(/\d+/.exec(headers.get('ETag') ?? '') ?? 0)
 }

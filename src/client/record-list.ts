@@ -17,6 +17,7 @@ const minCharacters = 500_000
 export async function* parseRecords(
   body: ReadableStream<Uint8Array>,
   brokenOff: (cause?: unknown) => Error,
+  signal?: AbortSignal,
 ): AsyncGenerator<StoredRecord[]> {
   const reader = body.getReader()
   const decoder = new TextDecoder()
@@ -27,6 +28,7 @@ export async function* parseRecords(
   try {
     for (;;) {
       const { value, done } = await reader.read().catch((error: unknown) => {
+        signal?.throwIfAborted()
         throw brokenOff(error)
       })
       text += decoder.decode(value, { stream: !done })

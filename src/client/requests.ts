@@ -27,7 +27,7 @@ export interface RequestOptions {
 // oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
 type Body = any
 
-/** A successful response, or 304. */
+/** A successful response; `body` is null for HEAD. */
 export interface Answer {
   status: number
   body: Body
@@ -69,7 +69,7 @@ export class Requests {
     if (!answer.ok || answer.body === null) await read(answer, options)
     // Imported on demand, because the explorer does not use it.
     const { parseRecords } = await import('./record-list.ts')
-    return { headers: answer.headers, parts: parseRecords(answer.body!, brokenOff) }
+    return { headers: answer.headers, parts: parseRecords(answer.body!, brokenOff, options.signal) }
   }
 
   async #sendWithRetries(path: string, options: RequestOptions): Promise<Response> {
@@ -117,12 +117,15 @@ export class Requests {
       signal,
       cache: 'no-store',
       credentials: 'omit',
+      // A redirect would lose the token, or the body of a write.
+      redirect: 'manual',
       ...(body && { body: JSON.stringify(body) }),
     }
     try {
       const answer = await this.#fetch(`${this.#api}${path || '/'}`, init)
-      const backoffMs = Number(answer.headers.get('Backoff')) * 1000 || 0
-      this.backoffUntilMs = Math.max(this.backoffUntilMs, Date.now() + backoffMs)
+      const backoffMs = Number(answer.headers.get('Backoff')) * 1000
+      // Only then: without `Backoff`, a clock that is set back must not cause a pause.
+      if (backoffMs > 0) this.backoffUntilMs = Math.max(this.backoffUntilMs, Date.now() + backoffMs)
       return answer
     } catch (error) {
       signal?.throwIfAborted()
@@ -146,17 +149,23 @@ function pauseOf({ status, headers }: Response): number | null {
   return seconds <= longestPauseSeconds ? seconds : null
 }
 
-async function read(answer: Response, { method, body: sent }: RequestOptions): Promise<Answer> {
-  const { status, headers } = answer
-  const hasNoBody = method === 'HEAD' || status === 304
-  const body: Body = hasNoBody ? null : await answer.json().catch(() => null)
-  if ((answer.ok && body !== null) || (hasNoBody && (answer.ok || status === 304)))
+async function read(answer: Response, { method, body: sent, signal }: RequestOptions): Promise<Answer> {
+  const { status, headers, ok } = answer
+  const isHead = method === 'HEAD'
+  let cause: unknown
+  const body: Body = isHead ? null : await answer.json().catch((error: unknown) => void (cause = error))
+  // Every success of a bridge has one of these; other servers also return JSON.
+  if (ok && (isHead || typeof (body?.data ?? body?.responses ?? body?.settings) === 'object'))
     return { status, body, headers }
-  if (answer.ok && sent) throw unknownOutcome()
-  if (answer.ok) throw brokenOff()
+  signal?.throwIfAborted()
+  if (ok && sent) throw unknownOutcome(cause)
+  if (ok)
+    throw !cause || cause instanceof SyntaxError
+      ? new ClientError('The bridge sent an unexpected response: is this its address?')
+      : brokenOff(cause)
   const message =
     body?.message ??
-    `The bridge returned ${status}${body || hasNoBody ? '.' : ' without JSON: is this its address?'}`
+    `The bridge returned ${status}${body || isHead ? '.' : ' without JSON: is this its address?'}`
   const seconds = Number(headers.get('Retry-After'))
   throw new ClientError(seconds > 0 ? `${message} (in ${seconds} s)` : message, {
     status,
@@ -170,7 +179,9 @@ function brokenOff(cause?: unknown): ClientError {
   return new ClientError('The response was cut off: the storage or the connection failed.', { cause })
 }
 
-function unknownOutcome(cause?: unknown): ClientError {
-  const message = 'No response: the write may have been applied. Check before you repeat it.'
-  return new ClientError(message, { cause })
+/** The response to a write is lost. */
+export function unknownOutcome(cause?: unknown): ClientError {
+  return new ClientError('No response: the write may have been applied. Check before you repeat it.', {
+    cause,
+  })
 }

@@ -3,24 +3,9 @@ import { Collection, type CollectionInfo } from './collection.ts'
 import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
 import { Requests, type ClientOptions } from './requests.ts'
+import type { TransactionRequest, TransactionResponse } from './transaction.ts'
 
-/** One request of a transaction. */
-export interface TransactionRequest {
-  method: 'GET' | 'PUT' | 'DELETE'
-  collection: string
-  id: string
-  headers?: Record<string, string>
-  /** The fields to write, for a PUT. */
-  data?: { payload?: string; sortindex?: number; ttl?: number }
-}
-
-/** The response to one request of a transaction. */
-export interface TransactionResponse {
-  status: number
-  path: string
-  headers: Record<string, string>
-  body: { data?: { id: string; last_modified: number; payload?: string }; message?: string }
-}
+export type { TransactionRequest, TransactionResponse } from './transaction.ts'
 
 /** What the root view says about the bridge. */
 export interface BridgeInfo {
@@ -31,23 +16,27 @@ export interface BridgeInfo {
 
 /** A client for one account. */
 export class SyncClient {
-  readonly account: Account
   readonly requests: Requests
+  // Private, so that a logged client shows no key and no token.
+  readonly #account: Account
   #keys: Promise<(collection: string) => Promise<KeyPair>> | null = null
 
   /** Throws `ClientError` if a value of the account is invalid. */
   constructor(account: Partial<Account>, options: ClientOptions = {}) {
-    this.account = checkAccount(account)
-    this.requests = new Requests(this.account, options)
+    this.#account = checkAccount(account)
+    this.requests = new Requests(this.#account, options)
+  }
+
+  get account(): Account {
+    return this.#account
   }
 
   /** The account's collections, sorted by name. */
   async collections(signal?: AbortSignal): Promise<CollectionInfo[]> {
     const { body } = await this.requests.ask(this.#path('/collections'), { signal })
-    const infos = (body.data as { id: string; last_modified: number }[]).map(({ id, last_modified }) => {
-      return { name: id, lastModified: last_modified }
-    })
-    return infos.toSorted((left, right) => (left.name < right.name ? -1 : 1))
+    return (body.data as { id: string; last_modified: number }[])
+      .map(({ id, last_modified }) => ({ name: id, lastModified: last_modified }))
+      .toSorted((left, right) => (left.name < right.name ? -1 : 1))
   }
 
   /** A collection; it need not exist. */
@@ -87,14 +76,9 @@ export class SyncClient {
    * write that is not enabled) has its own status and does not affect the others. Rejects with `ClientError`.
    */
   async transaction(requests: TransactionRequest[]): Promise<TransactionResponse[]> {
-    const below = requests.map(({ method, collection, id, headers, data }) => ({
-      method,
-      path: `/buckets/${this.account.bucket}/collections/${encodeURIComponent(collection)}/records/${encodeURIComponent(id)}`,
-      ...(headers && { headers }),
-      ...(data && { body: { data } }),
-    }))
-    const { body } = await this.requests.ask('/batch', { method: 'POST', body: { requests: below } })
-    return body.responses
+    // Imported on demand, because the explorer never writes.
+    const { sendTransaction } = await import('./transaction.ts')
+    return sendTransaction(this.requests, this.#path('/collections/'), requests)
   }
 
   /** Reads the root view. */
@@ -115,21 +99,16 @@ export class SyncClient {
   async #readKeys() {
     const syncKeyPair = this.#syncKeyPair()
     const path = this.#path('/collections/crypto/records/keys')
-    const { body } = await this.requests.ask(path).catch((error: unknown) => {
-      if (!(error instanceof ClientError) || error.status !== 404) throw error
+    const { body } = await this.requests.ask(path).catch((error: ClientError) => {
+      if (error.status !== 404) throw error
       throw new ClientError('This account has no keys yet: has any Firefox synced to it?', {
         status: 404,
       })
     })
-    return collectionKeys(syncKeyPair, body.data).catch((error: unknown) => {
-      const isOther = error instanceof Error && error.name === 'UnreadableRecord'
-      if (!isOther) throw new ClientError((error as Error).message, { field: 'syncKey' })
-      throw new ClientError(
-        'This sync key does not decrypt the account: it is outdated, or belongs to another account.',
-        {
-          field: 'syncKey',
-        },
-      )
+    return collectionKeys(syncKeyPair, body.data).catch(({ name, message }: Error) => {
+      const outdated =
+        'This sync key does not decrypt the account: it is outdated, or belongs to another account.'
+      throw new ClientError(name === 'UnreadableRecord' ? outdated : message, { field: 'syncKey' })
     })
   }
 

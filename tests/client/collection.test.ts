@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { isReadable } from '../../src/client/collection.ts'
+import { isReadable, type Collection } from '../../src/client/collection.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
@@ -11,6 +11,17 @@ beforeAll(async () => {
   fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 40, history: 50 })
 })
 afterAll(() => bridge.stop())
+
+/** The history behind a proxy that changes the headers of responses. */
+function behind(change: (headers: Headers) => void): Collection {
+  const fetch = async (url: string, init: RequestInit) => {
+    const answer = await globalThis.fetch(url, init)
+    const headers = new Headers(answer.headers)
+    change(headers)
+    return new Response(answer.body, { status: answer.status, headers })
+  }
+  return new SyncClient(accountAt(bridge), { fetch }).collection('history')
+}
 
 describe('Collection', () => {
   it('returns all records, decrypted, page by page', async () => {
@@ -26,6 +37,27 @@ describe('Collection', () => {
     )
     expect([records.length, total]).toEqual([50, 50])
     expect(new Set(pages.map((page) => page.lastModified))).toEqual(new Set([lastModified]))
+  })
+
+  it.each([
+    ['weakens', (etag: string) => `W/${etag}`],
+    ['marks', (etag: string) => etag.replace(/"$/, '-gzip"')],
+  ])('reads all pages through a proxy that compresses and %s the ETag', async (_, change) => {
+    const history = behind((headers) => headers.set('ETag', change(headers.get('ETag')!)))
+
+    const pages = await all(history.pages({ pageSize: 20 }))
+    const { lastModified } = await new SyncClient(accountAt(bridge)).collection('history').count()
+
+    expect(pages.map((page) => [page.records.length, page.lastModified])).toEqual(
+      [20, 20, 10, 0].map((length) => [length, lastModified]),
+    )
+  })
+
+  it('rejects pages without an ETag, because changes during the read would be missed', async () => {
+    const history = behind((headers) => headers.delete('ETag'))
+
+    await expect(all(history.pages({ pageSize: 20 }))).rejects.toThrow('does a proxy remove it?')
+    expect(await all(history.pages())).toHaveLength(1)
   })
 
   it('returns a record that changes between two pages in its latest version', async () => {

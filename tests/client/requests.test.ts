@@ -26,9 +26,23 @@ const busy = (status: number, retryAfter: string) =>
 const errorOf = (asked: Promise<unknown>) =>
   asked.catch((error: ClientError) => error) as Promise<ClientError>
 
+/** A response whose connection is lost after this text. */
+function brokenBody(text: string): Response {
+  const chunks = [new TextEncoder().encode(text)]
+  return new Response(
+    new ReadableStream({
+      pull(controller) {
+        const chunk = chunks.shift()
+        if (chunk) controller.enqueue(chunk)
+        else controller.error(new TypeError('terminated'))
+      },
+    }),
+  )
+}
+
 describe('Requests', () => {
   it('uses the version prefix, whatever the address ends with', async () => {
-    const { asked, requests } = askOf([Response.json({}), Response.json({})])
+    const { asked, requests } = askOf([Response.json({ data: [] }), Response.json({ data: [] })])
 
     await requests.ask('')
     await requests.ask('/batch', { method: 'POST', body: {} })
@@ -51,13 +65,13 @@ describe('Requests', () => {
   })
 
   it('remembers the pause that a success requests, which the next success does not end', async () => {
-    const asking = (backoff: string) => Response.json({}, { headers: { Backoff: backoff } })
+    const asking = (backoff: string) => Response.json({ data: [] }, { headers: { Backoff: backoff } })
     const { requests } = askOf([
-      Response.json({}),
+      Response.json({ data: [] }),
       asking('30'),
       asking('10'),
       asking('soon'),
-      Response.json({}),
+      Response.json({ data: [] }),
     ])
 
     await requests.ask('/x')
@@ -66,6 +80,14 @@ describe('Requests', () => {
 
     expect(before).toBeLessThanOrEqual(0)
     expect(requests.backoffUntilMs - Date.now()).toBeWithin(25_000, 30_001)
+  })
+
+  it('does not pause for a clock that is set back', async () => {
+    const { requests } = askOf([Response.json({ data: [] })])
+
+    await requests.ask('/x')
+
+    expect(requests.backoffUntilMs).toBe(0)
   })
 
   it.each([
@@ -105,8 +127,32 @@ describe('Requests', () => {
     await expect(requests.ask('/x', { signal: stopping.signal })).rejects.toThrow('Stopped')
   })
 
+  it('does not follow a redirect, which would lose the token', async () => {
+    const target = 'http://localhost:1/v1/x'
+    using server = Bun.serve({ port: 0, fetch: () => Response.redirect(target, 308) })
+    const requests = new Requests(checkAccount({ ...values, bridgeUrl: server.url.origin }), {})
+
+    const { message } = await errorOf(requests.ask('/x'))
+
+    expect(message).toBe('The bridge returned 308 without JSON: is this its address?')
+  })
+
+  it('rejects with the reason of a signal that is aborted during the body', async () => {
+    const stopping = new AbortController()
+    const { requests } = askOf([brokenBody('{'), brokenBody('{')])
+    const { parts } = await requests.stream('/x', { signal: stopping.signal })
+    const asked = requests.ask('/x', { signal: stopping.signal })
+    stopping.abort(new Error('Stopped'))
+
+    await expect(asked).rejects.toThrow('Stopped')
+    await expect(Array.fromAsync(parts)).rejects.toThrow('Stopped')
+  })
+
   it.each([
-    ['The response was cut off', new Response('{"data": ['), {}],
+    ['The response was cut off', brokenBody('{"data": ['), {}],
+    ['unexpected response: is this its address?', new Response('<html>'), {}],
+    ['unexpected response: is this its address?', Response.json({ status: 'up' }), {}],
+    ['unexpected response: is this its address?', Response.json({ data: null }), {}],
     [
       'The bridge returned 502 without JSON: is this its address?',
       new Response('<html>', { status: 502 }),

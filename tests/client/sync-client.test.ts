@@ -36,6 +36,15 @@ describe('connect', () => {
   })
 })
 
+describe('a server that is not a bridge', () => {
+  it('is reported as such, not as a wrong key', async () => {
+    const fetch = () => Promise.resolve(Response.json({ name: 'other' }))
+    const message = 'The bridge sent an unexpected response: is this its address?'
+
+    await expect(connect(accountAt(bridge), { fetch })).rejects.toMatchObject({ message, field: null })
+  })
+})
+
 describe('SyncClient', () => {
   it('fetches the keys once, and again after a failure or forgetKeys', async () => {
     const asked: string[] = []
@@ -80,6 +89,27 @@ describe('SyncClient', () => {
     expect(stored.map(({ id, sortindex }) => [id, sortindex])).toEqual([['one', 7]])
     const { data } = responses[2]!.body
     expect(await decryptRecord(client.keysOf('bookmarks'), data!)).toEqual({ id: 'one', title: 'one' })
+  })
+
+  it('rejects a transaction whose responses are missing', async () => {
+    const client = new SyncClient(accountAt(bridge), {
+      fetch: () => Promise.resolve(Response.json({ responses: [] })),
+    })
+
+    const written = client.transaction([{ method: 'DELETE', collection: 'bookmarks', id: 'one' }])
+
+    await expect(written).rejects.toThrow('the write may have been applied')
+  })
+
+  it('shows no key and no token when it is logged', () => {
+    const account = accountAt(bridge)
+    const client = new SyncClient(account)
+
+    const shown = Bun.inspect([client, client.collection('tabs')], { depth: 9 }) + JSON.stringify(client)
+
+    expect(client.account.token).toBe(account.token!)
+    expect(shown).not.toContain(account.token!)
+    expect(shown).not.toContain(account.syncKey!)
   })
 
   it('requires no key for listing and counting', async () => {

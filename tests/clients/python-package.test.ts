@@ -594,6 +594,35 @@ describe('pauses', () => {
   })
 })
 
+describe('a proxy that changes the ETag', () => {
+  const rewritten = (headers: Record<string, string>) =>
+    proxy.plan(({ path }) => (path.endsWith('/bookmarks/records') ? { kind: 'rewrite', headers } : null))
+
+  itWithPython.each([
+    ['weakens', (moment: number) => `W/"${moment}"`],
+    ['marks', (moment: number) => `"${moment}-gzip"`],
+  ])(`and %s it does not change what is read${why}`, async (_, tag) => {
+    const { file, client } = await someone({ id: 'one' }, { id: 'two' })
+    const { lastModified } = await (await client()).collection('bookmarks').count()
+    rewritten({ ETag: tag(lastModified) })
+
+    const { outcome } = await play('pages', file)
+
+    expect(outcome.map(([moment, { length }]: [number, object[]]) => [moment, length])).toEqual(
+      [2, 1, 0].map((length) => [lastModified, length]),
+    )
+  })
+
+  itWithPython(`and removes it is reported${why}`, async () => {
+    const { file } = await someone({ id: 'one' }, { id: 'two' })
+    rewritten({ ETag: '' })
+
+    const { outcome } = await play('pages', file)
+
+    expect(outcome.error).toBe('The response has no ETag: does a proxy remove it?')
+  })
+})
+
 describe('invalid responses', () => {
   itWithPython(`are distinguished${why}`, async () => {
     const { file } = await someone()
@@ -602,19 +631,27 @@ describe('invalid responses', () => {
       return (await play('pages', file)).outcome.error
     }
 
-    const other = await errorWith({ kind: 'status', status: 200, body: '{"data":{}}' })
+    const other = await errorWith({ kind: 'status', status: 200, body: '{"name":"other"}' })
     const moved = await errorWith({
       kind: 'status',
       status: 302,
       headers: { Location: 'https://a.example/' },
     })
+    planFor('/bookmarks/records', {
+      kind: 'status',
+      status: 302,
+      headers: { Location: 'https://a.example/' },
+    })
+    const uncounted = (await play('count', file)).outcome.error
     const missing = await errorWith({ kind: 'status', status: 404, body: '<html>' })
     const cut = await errorWith({ kind: 'reset-mid-body', afterBytes: 20 })
     const { outcome } = await play('everything', file, { environment: { BRIDGE_URL: 'http://127.0.0.1:1' } })
 
-    expect([other, moved, missing, cut]).toEqual([
-      'The bridge returned no list: is this its address?',
-      'The bridge returned no JSON: is this its address?',
+    const unexpected = 'The bridge sent an unexpected response: is this its address?'
+    expect([other, moved, uncounted, missing, cut]).toEqual([
+      unexpected,
+      unexpected,
+      unexpected,
       'The bridge returned 404 without JSON: is this its address?',
       'The response was cut off: the storage or the connection failed.',
     ])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, Generic, Iterator, List, Mapping, Optional, TypeVar
 from urllib.parse import urlsplit
@@ -109,7 +110,7 @@ class Collection:
             next_page = answer.headers.get("Next-Page")
             if is_first:
                 last_modified = _moment_of(answer.headers)
-            yield Page([_stored_of(each) for each in data_of(answer.body)], last_modified)
+            yield Page([_stored_of(each) for each in answer.body["data"]], last_modified)
             # Only the query of the next URL is used, so the token is sent only to this bridge.
             if next_page is not None:
                 query = f"?{urlsplit(next_page).query}"
@@ -117,6 +118,8 @@ class Collection:
                 return
             # A record that changes during the read moves to the front and is missing from later pages, so the last request reads the
             # changes since the first page.
+            elif last_modified == 0:
+                raise ClientError("The response has no ETag: does a proxy remove it?")
             else:
                 query = limited(last_modified)
             is_first = next_page is None
@@ -127,14 +130,6 @@ class Collection:
             return SyncRecord(self.name, stored, clear, None)
         except UnreadableRecord as error:
             return SyncRecord(self.name, stored, None, error.reason)
-
-
-def data_of(body: Dict[str, Any]) -> List[Dict[str, Any]]:
-    """The list in a response. Raises ClientError if there is none."""
-    data = body.get("data")
-    if isinstance(data, list):
-        return data
-    raise ClientError("The bridge returned no list: is this its address?")
 
 
 def _stored_of(each: Dict[str, Any]) -> StoredRecord:
@@ -152,6 +147,6 @@ def _parse_meta(stored: StoredRecord) -> ClearRecord:
 
 
 def _moment_of(headers: Mapping[str, str]) -> int:
-    """Reads the ETag, which is a number of ms in quotes."""
-    digits = headers.get("ETag", "").strip('"')
-    return int(digits) if digits.isdigit() else 0
+    """Reads the ETag, which has a number of ms; proxies that compress add `W/` or `-gzip`. 0 if a proxy removed it."""
+    digits = re.search("[0-9]+", headers.get("ETag", ""))
+    return int(digits[0]) if digits else 0

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from .account import Account, check_account
 from .changes import watch
-from .collection import Collection, CollectionInfo, SyncRecord, data_of
+from .collection import Collection, CollectionInfo, SyncRecord
 from .crypto import ClearRecord, KeyPair, UnreadableRecord, collection_keys, encrypt_record, key_pair_from_hex
 from .errors import ClientError
 from .transport import LOST_ANSWER, ClientOptions, Requests
@@ -54,7 +54,7 @@ class SyncClient:
 
     def collections(self) -> List[CollectionInfo]:
         """The account's collections, sorted by name."""
-        data = data_of(self.requests.ask(self._path("/collections")).body)
+        data = self.requests.ask(self._path("/collections")).body["data"]
         return sorted((CollectionInfo(each["id"], each["last_modified"]) for each in data), key=lambda info: info.name)
 
     def collection(self, name: str) -> Collection:
@@ -106,15 +106,15 @@ class SyncClient:
         """
         below: List[Dict[str, Any]] = []
         for request in requests:
-            path = self._path(f"/collections/{request.collection}/records/{quote(request.id, safe='')}")
+            path = self._path(f"/collections/{quote(request.collection, safe='')}/records/{quote(request.id, safe='')}")
             each: Dict[str, Any] = {"method": request.method, "path": path}
             if request.headers:
                 each["headers"] = dict(request.headers)
             if request.data is not None:
                 each["body"] = {"data": dict(request.data)}
             below.append(each)
-        answers = self.requests.ask("/batch", "post", {"requests": below}).body.get("responses", [])
-        if len(answers) != len(below):
+        answers = self.requests.ask("/batch", "post", {"requests": below}).body.get("responses")
+        if answers is None or len(answers) != len(below):
             raise ClientError(LOST_ANSWER)
         return [TransactionResponse(each["status"], each["path"], each["headers"], each["body"]) for each in answers]
 

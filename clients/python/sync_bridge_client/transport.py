@@ -18,6 +18,7 @@ from .tokens import is_renewable, renew_token
 
 # The message if the response to a write is lost.
 LOST_ANSWER = "No response: the write may have been applied. Check before you repeat it."
+_UNEXPECTED = "The bridge sent an unexpected response: is this its address?"
 # Longer pauses are reported as an error.
 _LONGEST_PAUSE_SECONDS = 60
 # Longer than the service takes to respond.
@@ -106,16 +107,23 @@ class Requests:
             self._backoff_until = max(self._backoff_until, self._session.backoff or 0)
             self._session.backoff = None
         except requests.exceptions.JSONDecodeError as error:
-            raise ClientError(LOST_ANSWER if body else "The bridge returned no JSON: is this its address?") from error
+            raise ClientError(LOST_ANSWER if body else _UNEXPECTED) from error
         except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
             silent = f"No response from the bridge at {self._account.bridge_url}. Is it running?"
             raise ClientError(LOST_ANSWER if body else silent) from error
         except (OSError, ValueError) as error:
             broken = "The response was cut off: the storage or the connection failed."
             raise ClientError(LOST_ANSWER if body else broken) from error
-        if method != "head" and not isinstance(content, dict):
-            raise ClientError("The bridge sent an unexpected response: is this its address?")
+        # A redirect of a HEAD looks like a success.
+        if not ("Total-Records" in headers if method == "head" else _is_answer(content)):
+            raise ClientError(LOST_ANSWER if body else _UNEXPECTED)
         return Answer(content, headers)
+
+
+def _is_answer(content: Any) -> bool:
+    # Every success of a bridge has one of these; other servers also return JSON.
+    names = ("data", "responses", "settings")
+    return isinstance(content, dict) and any(isinstance(content.get(name), (dict, list)) for name in names)
 
 
 def _pause_of(refusal: requests.Response) -> Optional[float]:

@@ -1,0 +1,36 @@
+import { unknownOutcome, type Requests } from './requests.ts'
+
+/** One request of a transaction. */
+export interface TransactionRequest {
+  method: 'GET' | 'PUT' | 'DELETE'
+  collection: string
+  id: string
+  headers?: Record<string, string>
+  /** The fields to write, for a PUT. */
+  data?: { payload?: string; sortindex?: number; ttl?: number }
+}
+
+/** The response to one request of a transaction. */
+export interface TransactionResponse {
+  status: number
+  path: string
+  headers: Record<string, string>
+  body: { data?: { id: string; last_modified: number; payload?: string }; message?: string }
+}
+
+/** Sends requests as one transaction; `path` is that of the account's collections. */
+export async function sendTransaction(
+  bridge: Requests,
+  path: string,
+  requests: TransactionRequest[],
+): Promise<TransactionResponse[]> {
+  const below = requests.map(({ method, collection, id, headers, data }) => ({
+    method,
+    path: `${path}${encodeURIComponent(collection)}/records/${encodeURIComponent(id)}`,
+    ...(headers && { headers }),
+    ...(data && { body: { data } }),
+  }))
+  const { body } = await bridge.ask('/batch', { method: 'POST', body: { requests: below } })
+  if (body.responses?.length !== below.length) throw unknownOutcome()
+  return body.responses
+}
