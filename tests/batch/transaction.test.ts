@@ -309,6 +309,16 @@ describe('runTransaction: refusals', () => {
 })
 
 describe('runTransaction: other writers', () => {
+  it('repeats a single write after a conflict', async () => {
+    const storage = new ModelStorage()
+    storage.fault = ({ number }) => (number === 2 ? 'conflict' : null)
+
+    const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'x' })])
+
+    expect(outcomes).toMatchObject([{ outcome: 'stored' }])
+    expect(storage.callCounts).toEqual({ snapshot: 1, write: 2 })
+  })
+
   it('keeps its own transactions on one collection apart', async () => {
     const storage = new ModelStorage()
     const locks = new Locks()

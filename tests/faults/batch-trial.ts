@@ -74,7 +74,7 @@ export async function prove(
  * The number of calls that the bridge aborted by timeout. On a busy machine, a bridge with short timeouts also aborts calls that were not
  * meant to fail; the trial is then evaluated as one with more faults.
  */
-export function timeoutsIn(logs: string[]): number {
+function timeoutsIn(logs: string[]): number {
   return logs
     .map((line) => JSON.parse(line) as { event: string; failure?: string })
     .filter(({ event, failure }) => event === 'upstream' && failure === 'timeout').length
@@ -147,7 +147,7 @@ function planOf(name: FaultName): Fault | Promise<Fault> {
 }
 
 /** How often the log reports leftovers or unknown results. */
-export function incidents(over: FaultyBridge, collection: string): number {
+function incidents(over: FaultyBridge, collection: string): number {
   return over.eventsAbout(collection, 'batch.partial') + over.eventsAbout(collection, 'batch.unknown')
 }
 

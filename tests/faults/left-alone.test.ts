@@ -1,12 +1,9 @@
 import { afterEach, beforeEach, describe, expect, it } from 'bun:test'
 
 import { store } from './batch-case.ts'
-import { startTestBridge } from '../support/bridge.ts'
-import { startFaultProxy, type Fault } from '../support/fault-proxy.ts'
 import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-const failing: Fault = { kind: 'status', status: 500 }
 const list = '/collections/tabs/records'
 
 let bridge: FaultyBridge
@@ -125,54 +122,5 @@ describe('a token server that hangs', () => {
     ])
     const secrets = asking.flatMap((user) => Object.values(bridge.identityOf(user)))
     expect(secrets.filter((secret) => JSON.stringify(logged()).includes(secret))).toEqual([])
-  })
-})
-
-describe('a storage node', () => {
-  const slow: Fault = { kind: 'hang' }
-
-  it.each<[string, Fault, number]>([
-    ['500', failing, 10],
-    ['resets', { kind: 'reset-before' }, 30],
-    ['nothing at all', slow, 3],
-  ])('that returns %s for some accounts serves all others', async (_, fault, count) => {
-    const isSilent = fault === slow
-    await using shared = await startTestBridge({
-      writable: ['tabs'],
-      settings: isSilent ? { upstream_timeout_seconds: '3' } : {},
-    })
-    await using node = await startFaultProxy({ target: shared.sandbox.storageUrl })
-    shared.sandbox.switches.nodeUrl = node.url
-    const unlucky = Array.from({ length: count }, (_, index) => shared.sandbox.addUser(`unlucky ${index}`))
-    const bystander = shared.sandbox.addUser('bystander')
-    const paths = new Set(unlucky.map(({ uid }) => `/1.5/${uid}`))
-    node.plan(({ path }) => (paths.has(path.split('/').slice(0, 3).join('/')) ? fault : null))
-    const ask = async (as: SandboxUser) => (await shared.ask(list, { as })).status
-    // The first failure of each may affect a call of the bystander.
-    await Promise.all(unlucky.map(ask))
-    await ask(bystander)
-    const over = new AbortController()
-    let failures = 0
-    const polling = unlucky.map(async (user) => {
-      for (; !over.signal.aborted; failures += 1) {
-        await ask(user)
-        await Bun.sleep(20)
-      }
-    })
-
-    const statuses: number[] = []
-    const isEnough = () => statuses.length >= 25 && failures >= count
-    while (!isEnough()) {
-      statuses.push(await ask(bystander))
-      await Bun.sleep(50)
-    }
-    over.abort()
-    node.release()
-    await Promise.all(polling)
-
-    // A response never opens the circuit. Resets of several accounts may, until the next call of another user.
-    const refused = statuses.filter((status) => status !== 200)
-    const most = fault.kind === 'reset-before' ? statuses.length / 25 : 0
-    expect(refused.length).toBeLessThanOrEqual(most)
   })
 })

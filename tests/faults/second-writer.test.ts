@@ -24,57 +24,6 @@ beforeEach(async () => {
 })
 
 describe('a batch and another device that writes between its snapshot and its commit', () => {
-  it("evaluates conditions against the other's writes, and loses none of them", async () => {
-    const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old'), record('theirs', 'old')])
-    onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('theirs', 'of the other device')]))
-
-    const { status, responses } = await batch([
-      put('tabs', 'mine', 'new', { 'If-Match': `"${at}"` }),
-      put('tabs', 'theirs', 'new', { 'If-Match': `"${at}"` }),
-      put('tabs', 'another', 'new', { 'If-None-Match': '*' }),
-    ])
-
-    expect(status).toBe(200)
-    expect(responses.map((each) => each.status)).toEqual([200, 412, 200])
-    expect(responses[1]!.body.details.existing).toMatchObject({
-      id: 'theirs',
-      payload: 'of the other device',
-    })
-    expect(payloads('tabs')).toEqual({ another: 'new', mine: 'new', theirs: 'of the other device' })
-  })
-
-  it('gives up after a few rounds, without effect, if the other never stops', async () => {
-    bridge.sandbox.write(user, 'tabs', [record('mine', 'old')])
-    let round = 0
-    bridge.planFor(user, (request) => {
-      if (isCommit(request)) bridge.sandbox.write(user, 'tabs', [record('theirs', `${(round += 1)}`)])
-      return null
-    })
-
-    const { status } = await batch([put('tabs', 'mine', 'new')])
-
-    expect(status).toBe(503)
-    expect(payloads('tabs')).toEqual({ mine: 'old', theirs: `${round}` })
-    expect(round).toBeLessThanOrEqual(6)
-  })
-
-  it('deletes what the other has changed, unless the deletion is for another version', async () => {
-    const at = bridge.sandbox.write(user, 'tabs', [record('first', 'old'), record('second', 'old')])
-    const unknown = bridge.eventsAbout('tabs', 'batch.unknown')
-    const change = (id: string) => () =>
-      bridge.sandbox.write(user, 'tabs', [record(id, 'of the other device')])
-    onFirst(isCommit, change('first'))
-    const anyVersion = await batch([remove('tabs', 'first')])
-    onFirst(isCommit, change('second'))
-    const oldVersion = await batch([remove('tabs', 'second', { 'If-Match': `"${at}"` })])
-
-    expect([anyVersion.status, oldVersion.status]).toEqual([200, 200])
-    expect([...anyVersion.responses, ...oldVersion.responses].map(({ status }) => status)).toEqual([204, 412])
-    expect(oldVersion.responses[0]!.body.details.existing.payload).toBe('of the other device')
-    expect(payloads('tabs')).toEqual({ second: 'of the other device' })
-    expect(bridge.eventsAbout('tabs', 'batch.unknown')).toBe(unknown)
-  })
-
   it('detects that a write without a response was not applied, and decides it again', async () => {
     const at = bridge.sandbox.write(user, 'tabs', [record('mine', 'old'), record('second', 'old')])
     onFirst(isCommit, () => bridge.sandbox.write(user, 'tabs', [record('mine', 'of the other device')]), {
@@ -220,10 +169,6 @@ function path(collection: string, id: string): string {
 
 function put(collection: string, id: string, payload: string, headers: Record<string, string> = {}) {
   return { method: 'PUT', path: path(collection, id), headers, body: { data: { payload } } }
-}
-
-function remove(collection: string, id: string, headers: Record<string, string> = {}) {
-  return { method: 'DELETE', path: path(collection, id), headers }
 }
 
 function payloads(collection: string): Record<string, string> {

@@ -104,43 +104,10 @@ describe('snapshot', () => {
     expect(proxy.requests.map(({ query }) => query.get('limit'))).toEqual(['1', '1', null])
   })
 
-  it('reads all pages of the storage', async () => {
-    const { storage, has, sandbox } = await openRig()
-    has(numbered(150))
-    sandbox.switches.listCap = 40
-
-    const { records } = await storage.snapshot(
-      'tabs',
-      numbered(150).map(({ id }) => id),
-    )
-
-    expect(records.size).toBe(150)
-  })
-
   it('omits records of another spelling', async () => {
     const { storage, has } = await openRig({ mode: 'mysql' })
     has([{ id: 'AbC', payload: 'x' }])
 
     expect((await storage.snapshot('tabs', ['abc'])).records.size).toBe(0)
-  })
-
-  it('starts again if the collection changes meanwhile', async () => {
-    const { storage, has, proxy, sandbox, user } = await openRig()
-    has(numbered(101))
-    let changes = 0
-    proxy.plan(({ query }) => {
-      // Between the two parts.
-      if (query.get('ids') === 'id100' && changes++ === 0)
-        sandbox.write(user, 'tabs', [{ id: 'id0', payload: 'new' }])
-      return null
-    })
-
-    const { records, timestamp: at } = await storage.snapshot(
-      'tabs',
-      numbered(101).map(({ id }) => id),
-    )
-
-    expect(records.get('id0')?.payload).toBe('new')
-    expect(records.get('id0')?.lastModified).toBe(at)
   })
 })
