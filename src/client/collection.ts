@@ -153,5 +153,5 @@ function parseMeta({ id, payload = '' }: StoredRecord): ClearRecord {
 
 /** Reads the ETag, which has a number of ms; proxies that compress add `W/` or `-gzip`. 0 if a proxy removed it. */
 function momentOf(headers: Headers): number {
-  return Number(/\d+/.exec(headers.get('ETag') ?? '') ?? 0)
+  return Number(/\d+/.exec(headers.get('ETag') ?? '')?.[0] ?? 0)
 }
