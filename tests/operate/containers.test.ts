@@ -9,6 +9,8 @@ import { findPython, whyNoPython } from '../clients/python.ts'
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
 import { executablePath } from '../support/executable.ts'
 
+// The validators are installed first, and a busy machine takes minutes for that.
+const downloadMs = 300_000
 const examples = join(import.meta.dir, '../../docs/examples')
 const { version } = JSON.parse(readFileSync(join(import.meta.dir, '../../package.json'), 'utf8'))
 const image = `localhost/sync-bridge:${version}`
@@ -55,7 +57,7 @@ describe('compose.yaml', () => {
 
       expect(said).toContain('validation done')
     },
-    120_000,
+    downloadMs,
   )
 
   it('starts the image of this release with valid settings', async () => {
@@ -121,7 +123,7 @@ describe('kubernetes.yaml', () => {
 
       expect(said.match(/ passed for resource /g)).toHaveLength(5)
     },
-    120_000,
+    downloadMs,
   )
 
   it('starts the image of this release with valid settings and the variables of the runtime', async () => {
