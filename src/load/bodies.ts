@@ -198,7 +198,7 @@ export class IncomingBody {
   }
 }
 
-/** The server itself answers 400 to trailers, right after it has passed on the body before them. Then nothing may be written. */
+/** For trailers, the server itself returns 400, right after it has passed on the body before them. Then nothing may be written. */
 async function checkEnd({ signal }: Request): Promise<void> {
   await Bun.sleep(0)
   if (signal.aborted) throw notReceived()
