@@ -6,7 +6,6 @@ import { generousLimits, ModelClock, ModelStorage } from '../support/model-stora
 import {
   count,
   get,
-  ifMatch,
   list,
   onlyIfAbsent,
   onlyIfExists,
@@ -33,24 +32,6 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1 })
   })
 
-  it('keeps the sortindex of a record that was deleted and created again, as the storage does', async () => {
-    const storage = new ModelStorage()
-    storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 5, ttlSeconds: 1000 }])
-
-    const { outcomes } = await transact(storage, [
-      remove('tabs', 'a'),
-      put('tabs', 'a', { payload: 'new' }, onlyIfAbsent),
-      get('tabs', 'a'),
-    ])
-
-    const record = { id: 'a', payload: 'new', sortindex: 5, lastModified: storage.timestampOf('tabs') }
-    expect(outcomes[1]).toEqual({ outcome: 'stored', record })
-    expect(outcomes[2]).toEqual({ outcome: 'found', record })
-    storage.clock.nowMs += 2_000_000
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'new', sortindex: 5 } } })
-    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1, write: 1 })
-  })
-
   it('reports the deleted records whose expired rows the storage does not find, and no others', async () => {
     const storage = new ModelStorage()
     const ids = ['a', 'b,c', ' d']
@@ -68,20 +49,6 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.contents()).toEqual({ tabs: { e: { payload: 'new' } } })
     expect(events[0]).toEqual({ kind: 'unremoved', collections: ['tabs'], ids: ['b,c', ' d'] })
     expect(storage.callCounts).toMatchObject({ write: 1, remove: 1 })
-  })
-
-  it('gives a record a new version if only its ttl is written', async () => {
-    const storage = new ModelStorage()
-    const at = storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-
-    const { outcomes } = await transact(storage, [put('tabs', 'a', { ttlSeconds: 100 }, ifMatch(at))])
-
-    const lastModified = storage.timestampOf('tabs')
-    expect(lastModified).toBeGreaterThan(at)
-    expect(outcomes).toEqual([{ outcome: 'stored', record: { id: 'a', payload: 'old', lastModified } }])
-    expect([...storage.visible('tabs').values()]).toEqual([{ id: 'a', payload: 'old', lastModified }])
-    storage.clock.nowMs += 200_000
-    expect(storage.contents()).toEqual({})
   })
 
   it('counts and dates the collection as earlier operations left it', async () => {

@@ -179,12 +179,6 @@ describe('the wheel', () => {
     expect(links.filter((path) => !existsSync(path))).toEqual([])
   })
 
-  it('has the version of the project', async () => {
-    const { version } = await Bun.file(join(root, 'package.json')).json()
-
-    expect(readFileSync(join(source, 'pyproject.toml'), 'utf8')).toContain(`\nversion = "${version}"\n`)
-  })
-
   itWithPython(`passes mypy --strict, and so do programs over it${why}`, async () => {
     const program = join(makeFolder({ 'program.py': programOfThePage() }), 'program.py')
     const installed = ['--python-executable', join(environment, 'bin/python')]

@@ -286,19 +286,6 @@ describe('the limits of calls in flight', () => {
     expect((await all).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
   })
 
-  it('never delay calls that complete a commit', async () => {
-    const { proxy, send } = await start(undefined, { permits: permitsFor(1) })
-    proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
-    const hanging = send({ path: '/hang' })
-    await eventually('it hangs', () => Promise.resolve(proxy.requests.length === 1))
-
-    const commit = await send({ method: 'POST', body: '[]', callClass: 'must-complete' })
-
-    expect(commit.status).toBe(200)
-    proxy.release()
-    await hanging
-  })
-
   it('end the wait of calls that time out or whose client disconnects, and send nothing for them', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(1) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))

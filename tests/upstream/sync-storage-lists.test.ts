@@ -379,14 +379,4 @@ describe('rejected credentials', () => {
       applied: 'no',
     })
   })
-
-  it('stop a list that would continue on another node', async () => {
-    const { storage, has, sandbox, user } = await openRig()
-    has(numbered(30))
-    sandbox.switches.listCap = 10
-    const page = await listPage(storage)
-    sandbox.reassign(user)
-
-    expect(await failureOf(recordsOf(page))).toMatchObject({ failure: 'refused', applied: 'no' })
-  })
 })

@@ -176,22 +176,6 @@ describe('stage and commitStaged', () => {
     expect(proxy.requests.at(-1)!.query.get('commit')).toBe('true')
   })
 
-  it('do nothing if the collection has changed', async () => {
-    const { storage, sandbox, user, before, later, stored } = await start()
-    const batch = batchOf(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, null))
-    sandbox.write(user, 'tabs', [{ id: 'b', payload: 'theirs' }])
-    later()
-
-    expect(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, null)).toEqual({
-      outcome: 'moved',
-    })
-    expect(await storage.stage('tabs', [{ id: 'a', payload: 'ours' }], before, batch)).toEqual({
-      outcome: 'moved',
-    })
-    expect(await storage.commitStaged('tabs', batch, before)).toEqual({ outcome: 'moved' })
-    expect(stored()).toMatchObject({ a: 'old' })
-  })
-
   it('are rejected without effect for a batch that the storage does not know', async () => {
     const { storage, before } = await start()
 
@@ -294,15 +278,6 @@ describe('rejected credentials of a write', () => {
     const failure = await failureOf(write(storage, before))
 
     expect(failure).toMatchObject({ failure: 'timeout', applied: 'no', retryAfterSeconds: 7 })
-  })
-
-  it.each(writes)('never redirect it to another storage: %s', async (_, write) => {
-    const { storage, before, sandbox, user } = await start()
-    sandbox.reassign(user)
-
-    expect(await failureOf(write(storage, before))).toMatchObject({ failure: 'refused', applied: 'no' })
-
-    expect(sandbox.records(user, 'tabs')).toEqual([])
   })
 
   it('exclude a storage that a read has found since', async () => {
