@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 
-import { createMemoryStore } from '../support/memory-store.ts'
 import {
   Credentials,
   type CredentialsEvent,
@@ -27,7 +26,7 @@ export function startCredentials({ store: kind, name = 'hawk', ...options }: Wor
   /** What was written to a store that this world created. */
   const writes: Write[] = []
   const clock = new Clock()
-  const store = typeof kind === 'string' ? recording(makeStore(kind, clock), writes) : (kind ?? null)
+  const store = typeof kind === 'string' ? recording(makeStore(kind), writes) : (kind ?? null)
   const exchange =
     options.exchange ?? (async () => someCredentials({ hawkId: `${name}-${exchanges.length}` }))
   const real = new Credentials({
@@ -75,8 +74,16 @@ class Clock {
   }
 }
 
-function makeStore(kind: 'memory' | 'broken' | 'never-writes', clock: Clock): CredentialStore {
-  const memory = createMemoryStore({ clock: () => clock.monotonicMs })
+function makeStore(kind: 'memory' | 'broken' | 'never-writes'): CredentialStore {
+  const values = new Map<string, string>()
+  // Without a clock: sealed values have their own end.
+  const memory: CredentialStore = {
+    get: async (key) => values.get(key) ?? null,
+    set: async (key, value) => void values.set(key, value),
+    delete: async (key) => void values.delete(key),
+    ping: async () => true,
+    close: async () => {},
+  }
   const fail = () => Promise.reject(new Error('The store is broken'))
   switch (kind) {
     case 'memory':
