@@ -79,26 +79,6 @@ describe('RedisStore with TLS', () => {
   })
 })
 
-describe('RedisStore with a restricted user', () => {
-  it.each([
-    ['GET, SET, DEL and PING', '', []],
-    ['SELECT for another database', '/2', ['+select']],
-  ])('needs %s', async (_, database, more) => {
-    await using server = await startRedisServer()
-    await allow(server, '+get', '+set', '+del', '+ping', ...more)
-    const { store, seen } = createStore(server.url.replace('//', limitedUser) + database, {
-      prefix: 'sync-bridge:',
-    })
-    await eventually('the store is connected', () => store.ping())
-
-    expect(await isInUse(store)).toBe(true)
-    await store.delete('a')
-
-    expect(await store.get('a')).toBeNull()
-    expect(seen).toEqual([])
-  })
-})
-
 const limitedUser = '//bridge:hunter2@'
 
 async function allow(server: RedisServer, ...commands: string[]): Promise<void> {

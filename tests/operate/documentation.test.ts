@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-import { Glob, RedisClient, YAML } from 'bun'
+import { Glob, YAML } from 'bun'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { RedisStore } from '../../src/credentials/redis-store.ts'
 import { callLimits, limits } from '../../src/load/limits.ts'
@@ -17,6 +17,7 @@ import {
   type TemporaryFolder,
 } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
+import { sendCommand } from '../support/redis-server.ts'
 import { executablePath, iniText } from '../support/executable.ts'
 
 const docs = join(import.meta.dir, '../../docs')
@@ -104,20 +105,27 @@ describe('the pages for operators', () => {
     expect(printed).toContain('token server: OK')
   })
 
-  it('configure Redis, with a restricted user', async () => {
+  it.each([
+    ['', ''],
+    ['/2', ' +select'],
+  ])('configure Redis, with a restricted user: database "%s"', async (database, more) => {
     using folder = temporaryFolder()
     const port = freePort()
     const file = folder.file('redis.conf')
     writeFileSync(file, `${blockWith('maxmemory-policy')}\nport ${port}\nbind 127.0.0.1\n`)
-    const url = `redis://127.0.0.1:${port}`
-    await using server = await startProgram(['redis-server', file, '--dir', folder.path], () => answers(url))
-    using admin = connect(url)
-    const user = blockWith('ACL SETUSER').trim().replace('PASSWORD', 'hunter2').split(' ')
-    await admin.client.send(user[0]!, user.slice(1))
+    const command = (line: string) => {
+      const [name = '', ...args] = line.split(' ')
+      return sendCommand(`redis://127.0.0.1:${port}`, name, ...args)
+    }
+    await using server = await startProgram(
+      ['redis-server', file, '--dir', folder.path],
+      async () => (await command('PING')) === 'PONG',
+    )
+    await command(blockWith('ACL SETUSER').trim().replace('PASSWORD', 'hunter2') + more)
 
     const codes: (string | null)[] = []
     const store = new RedisStore({
-      address: readRedisAddress(`redis://bridge:hunter2@127.0.0.1:${port}`)!,
+      address: readRedisAddress(`redis://bridge:hunter2@127.0.0.1:${port}${database}`)!,
       prefix: settingsSchema.cache_prefix.initial,
       commandTimeoutMs: 10_000,
       onTrouble: (_, code) => void codes.push(code),
@@ -132,9 +140,7 @@ describe('the pages for operators', () => {
     expect(server.output()).not.toContain('Bad directive')
     expect([found, isThere]).toEqual(['sealed', true])
     expect(codes).not.toContain('NOPERM')
-    expect(await admin.client.send('CONFIG', ['GET', 'maxmemory-policy'])).toMatchObject({
-      'maxmemory-policy': 'allkeys-lru',
-    })
+    expect(await command('CONFIG GET maxmemory-policy')).toMatchObject({ 'maxmemory-policy': 'allkeys-lru' })
   })
 
   it('start a container with a mounted file', async () => {
@@ -330,16 +336,3 @@ describe('the page about the architecture', () => {
     expect(modules.filter((module) => !existsSync(join(root, module)))).toEqual([])
   })
 })
-
-function connect(url: string): Disposable & { client: RedisClient } {
-  const client = new RedisClient(url, { autoReconnect: false })
-  return { client, [Symbol.dispose]: () => client.close() }
-}
-
-async function answers(url: string): Promise<boolean> {
-  using connection = connect(url)
-  return await connection.client.ping().then(
-    () => true,
-    () => false,
-  )
-}
