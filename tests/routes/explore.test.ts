@@ -1,5 +1,4 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { explorerFiles } from '../../src/explorer/page-files.ts'
 import { expectError } from '../spec/expectations.ts'
 import { startTestBridge } from '../support/bridge.ts'
 
@@ -21,28 +20,6 @@ describe('GET /explore', () => {
         "require-trusted-types-for 'script'; trusted-types 'none'",
     )
     expect(text).toStartWith('<!doctype html>')
-  })
-
-  it('comes with all files that it loads, none of them external and no script with types', async () => {
-    const seen = new Map<string, string>()
-    const follow = async (path: string): Promise<void> => {
-      if (seen.has(path)) return
-      const { status, headers, text } = await ask(`/v1/${path}`)
-      seen.set(path, `${status} ${headers.get('content-type')}`)
-      if (headers.get('content-type')!.startsWith('text/javascript'))
-        new Bun.Transpiler({ loader: 'js' }).scan(text)
-      const named = text.matchAll(/(?:src|href)="(explore\/[^"]+)"|from ?"\.\/([^"]+)"/g)
-      const folder = path.slice(0, path.lastIndexOf('/') + 1)
-      for (const [, file, module] of named) await follow(file ?? folder + module)
-    }
-
-    await follow('explore')
-
-    const files = Object.keys(explorerFiles).map((name) => {
-      if (name === 'explore.html') return ['explore', '200 text/html; charset=utf-8']
-      return [`explore/${name}`, `200 text/${name.endsWith('.css') ? 'css' : 'javascript'}; charset=utf-8`]
-    })
-    expect(Object.fromEntries(seen)).toEqual(Object.fromEntries(files))
   })
 
   it('has no other files, and no other methods', async () => {
