@@ -94,8 +94,8 @@ export class Collection {
       asked.catch(() => {})
       return asked
     }
-    const limited = (from?: number) =>
-      `?${[pageSize !== null && `_limit=${pageSize}`, from !== undefined && `_since=%22${from}%22`].filter(Boolean).join('&')}`
+    const limit = pageSize === null ? '?' : `?_limit=${pageSize}&`
+    const limited = (from?: number) => (from === undefined ? limit : `${limit}_since=%22${from}%22`)
     let asked = ask(limited(since))
     let lastModified = 0
     for (let isFirst = true; ;) {
