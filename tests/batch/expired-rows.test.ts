@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { OtherWriters, rowRemovalMs } from '../../src/batch/other-writers.ts'
+import { UpstreamError } from '../../src/domain/errors.ts'
 import { fieldLimits, tombstonePayload } from '../../src/domain/record.ts'
 import { ModelStorage } from '../support/model-storage.ts'
 import { onlyIfAbsent, put, remove, transact } from './transact.ts'
@@ -78,20 +79,23 @@ describe('runTransaction: rows of deleted records', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['committed'])
   })
 
-  it('are kept when another client writes an empty record just before they would be revealed', async () => {
+  it.each([
+    { kind: 'an empty record', record: { id: 'a', payload: '', ttlSeconds } },
+    { kind: 'an invisible record', record: { id: 'a', payload: 'later' } },
+  ])('are kept when another client writes $kind just before they would be revealed', async ({ record }) => {
     const storage = stored()
     beforeRemoval(storage, () => {
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
       storage.onCall = ({ name }) => {
         if (name !== 'commitStaged') return
         storage.onCall = () => {}
-        storage.otherWrites('tabs', [{ id: 'a', payload: '', ttlSeconds }])
+        storage.otherWrites('tabs', [record])
       }
     })
 
     await transact(storage, deletion)
 
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: '' }, b: { payload: 'new' } } })
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: record.payload }, b: { payload: 'new' } } })
   })
 
   it('are removed once found to be tombstones, even if another client writes other records meanwhile', async () => {
@@ -109,6 +113,51 @@ describe('runTransaction: rows of deleted records', () => {
     await transact(storage, deletion)
 
     expect(Object.keys(storage.contents().tabs!)).toEqual(['b', 'c'])
+  })
+
+  it('are removed once, even if the response to their removal is lost', async () => {
+    const storage = stored()
+    storage.fault = ({ name }) =>
+      name === 'remove' && storage.callCounts.remove === 1 ? 'reset-after' : null
+
+    const { failure } = await transact(storage, deletion)
+
+    expect(failure).toBeNull()
+    expect(storage.log.filter(({ kind }) => kind === 'remove')).toHaveLength(1)
+  })
+
+  it('are inspected if a removal over HTTP/2, which may have been repeated, comes too late', async () => {
+    const storage = stored()
+    const { remove: removeOnce } = storage
+    storage.remove = async (...given) => {
+      const outcome = await removeOnce(...given)
+      if (outcome.outcome !== 'moved') return outcome
+      throw new UpstreamError('connection-lost', 'Repeated', { status: 412 })
+    }
+    beforeRemoval(storage, () => storage.otherWrites('tabs', [{ id: 'c', payload: 'theirs' }]))
+
+    const { events } = await transact(storage, deletion)
+
+    expect(events.map(({ kind }) => kind)).toEqual(['committed'])
+    expect(storage.callCounts.remove).toBe(2)
+  })
+
+  it('are inspected again if they are rewritten between their revelation and the next read', async () => {
+    const storage = stored()
+    beforeRemoval(storage, () => {
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs', ttlSeconds }])
+      deletesElsewhere(storage)
+      storage.onCall = ({ name }) => {
+        if (name !== 'snapshot' || !storage.callCounts.commitStaged) return
+        storage.onCall = () => {}
+        deletesElsewhere(storage)
+        storage.otherWrites('tabs', [{ id: 'a', payload: 'later' }])
+      }
+    })
+
+    await transact(storage, deletion)
+
+    expect(storage.contents().tabs).toMatchObject({ a: { payload: 'later' } })
   })
 })
 
