@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'bun:test'
 import { writeFileSync } from 'node:fs'
-
 import { completionScript, type Shell } from '../../src/cli/completion.ts'
 import { eventually } from '../support/eventually.ts'
 import { temporaryFolder } from '../support/processes.ts'
+import { hasNoTerminals, startOnTerminal } from '../support/terminal.ts'
 
 const calledBy = 'sync-bridge() { echo "called:$*:"; }'
 const zsh = ['zsh', '-f', '-i']
@@ -28,35 +28,32 @@ const shells: [how: string, shell: Shell, command: string[], begin: string][] = 
 
 describe('completionScript', () => {
   describe.each(shells)('in %s', (_, shell, command, begin) => {
-    it.skipIf(Bun.which(shell) === null)('completes what is typed before the Tab key', async () => {
+    const isMissing = hasNoTerminals || Bun.which(shell) === null
+    it.skipIf(isMissing)('completes what is typed before the Tab key', async () => {
       using folder = temporaryFolder()
       writeFileSync(folder.file('_sync-bridge'), completionScript(shell))
       writeFileSync(folder.file('settings.ini'), '')
-      let shown = ''
-      const child = Bun.spawn(command, {
-        cwd: folder.path,
-        env: { PATH: '/usr/bin:/bin', HOME: folder.path, TERM: 'xterm' },
-        terminal: { cols: 200, rows: 50, data: (_, bytes) => void (shown += Buffer.from(bytes).toString()) },
-      })
-      const type = (keys: string) => void child.terminal!.write(`${keys}\r`)
-      const has = (text: string) => eventually(`it shows ${text}`, () => shown.includes(text))
+      const env = { PATH: '/usr/bin:/bin', HOME: folder.path, TERM: 'xterm' }
+      const { child, type, shown } = startOnTerminal(command, { cwd: folder.path, env })
+      const enter = (keys: string) => type(`${keys}\r`)
+      const has = (text: string) => eventually(`it shows ${text}`, () => shown().includes(text))
 
-      type(`${begin}; echo rea""dy`)
+      enter(`${begin}; echo rea""dy`)
       await has('ready')
-      type('sync-bridge ser\t')
+      enter('sync-bridge ser\t')
       await has('called:serve:')
-      type('sync-bridge check --off\t')
+      enter('sync-bridge check --off\t')
       await has('called:check --offline:')
-      type('sync-bridge serve --config sett\t')
+      enter('sync-bridge serve --config sett\t')
       await has('called:serve --config settings.ini:')
-      type('sync-bridge completion fi\t')
+      enter('sync-bridge completion fi\t')
       await has('called:completion fish:')
-      type('sync-bridge help healt\t')
+      enter('sync-bridge help healt\t')
       await has('called:help healthcheck:')
 
       child.kill('SIGKILL')
       await child.exited
-      expect(shown).not.toContain('not found')
+      expect(shown()).not.toContain('not found')
     })
   })
 })

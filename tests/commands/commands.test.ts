@@ -21,6 +21,7 @@ import { endAll, executablePath, makeFolder, start } from '../support/executable
 import { startTestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
+import { hasNoTerminals, startOnTerminal } from '../support/terminal.ts'
 import { accountFile, hasAnswered, runWith, valuesOf } from './world.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
@@ -88,41 +89,34 @@ describe('connect', () => {
 
   /** Types into `connect` on a terminal when it prompts; returns all output and the exit code. */
   async function typed(file: string, ...keys: string[]) {
-    let shown = ''
-    const closed = Promise.withResolvers<void>()
-    const child = Bun.spawn([executablePath, 'connect'], {
-      env: { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file },
-      terminal: {
-        cols: 200,
-        rows: 50,
-        data: (_, bytes) => void (shown += Buffer.from(bytes).toString()),
-        exit: () => closed.resolve(),
-      },
-    })
-    await eventually('it prompts for the lines', () => shown.includes('Paste the lines'))
-    for (const each of keys) child.terminal!.write(each)
+    const env = { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file }
+    const { child, type, shown, closed } = startOnTerminal([executablePath, 'connect'], { env })
+    await eventually('it prompts for the lines', () => shown().includes('Paste the lines'))
+    for (const each of keys) type(each)
     const code = await child.exited
-    // The last output may arrive after the process has exited.
-    await closed.promise
-    return { shown, code }
+    await closed
+    return { shown: shown(), code }
   }
 
-  it('shows the recipe and hides pasted text on a terminal, and recognizes the last line', async () => {
-    const file = join(makeFolder(), 'account.env')
-    const values = renewable({ BEARER_TOKEN: renewing.bearerToken() })
-    const { TOKEN_SERVER_URL, ...first } = values
+  it.skipIf(hasNoTerminals)(
+    'shows the recipe and hides pasted text on a terminal, and recognizes the last line',
+    async () => {
+      const file = join(makeFolder(), 'account.env')
+      const values = renewable({ BEARER_TOKEN: renewing.bearerToken() })
+      const { TOKEN_SERVER_URL, ...first } = values
 
-    const { shown, code } = await typed(file, linesOf(first), `TOKEN_SERVER_URL=${TOKEN_SERVER_URL}\r`)
+      const { shown, code } = await typed(file, linesOf(first), `TOKEN_SERVER_URL=${TOKEN_SERVER_URL}\r`)
 
-    expect(shown).toContain('about:config')
-    expect(shown).toContain('accessTokenWithSessionToken')
-    expect(shown).toContain('Connected.')
-    expect(shown).not.toContain(values.SYNC_KEY!)
-    expect(shown).not.toContain('There is no REFRESH_TOKEN')
-    expect([code, existsSync(file)]).toEqual([0, true])
-  })
+      expect(shown).toContain('about:config')
+      expect(shown).toContain('accessTokenWithSessionToken')
+      expect(shown).toContain('Connected.')
+      expect(shown).not.toContain(values.SYNC_KEY!)
+      expect(shown).not.toContain('There is no REFRESH_TOKEN')
+      expect([code, existsSync(file)]).toEqual([0, true])
+    },
+  )
 
-  it('saves nothing when it is interrupted', async () => {
+  it.skipIf(hasNoTerminals)('saves nothing when it is interrupted', async () => {
     const file = join(makeFolder(), 'account.env')
 
     const { code } = await typed(file, '\u0003')
