@@ -54,9 +54,9 @@ describe('the pages for operators', () => {
 
     const printed = await typeInto(
       folder,
-      commands.replace('/usr/share/doc/sync-bridge/', `${docs}/`),
-      `apt-get() { [ "$1" = update ] || ${executablePath} init >${folder.path}/etc/sync-bridge/sync-bridge.ini; }
-      systemctl() { :; }; curl() { :; }; sync-bridge() { ${executablePath} "$@"; }`,
+      commands.replace('/usr/share/doc/sync-bridge/', `"${docs}"/`),
+      `apt-get() { [ "$1" = update ] || "${executablePath}" init >${folder.path}/etc/sync-bridge/sync-bridge.ini; }
+      systemctl() { :; }; curl() { :; }; sync-bridge() { "${executablePath}" "$@"; }`,
     )
     const caddyfile = folder.file('etc/caddy/Caddyfile')
     const validated = await runProgram(words`caddy validate --adapter caddyfile --config ${caddyfile}`)
@@ -91,7 +91,7 @@ describe('the pages for operators', () => {
 
     const printed = await typeInto(
       folder,
-      `${lines.replace(/^zcat \S+/, `cat ${executablePath}`)}
+      `${lines.replace(/^zcat \S+/, `cat "${executablePath}"`)}
       export SERVICE_CACHE_BACKEND=memory CREDENTIALS_DIRECTORY=/etc/sync-bridge
       sync-bridge check --config /etc/sync-bridge/sync-bridge.ini`,
       `sudo() { [ "$1" = systemctl ] && echo "$@" || "$@"; }; sync-bridge() { ${installed} "$@"; }`,
@@ -151,7 +151,7 @@ describe('the pages for operators', () => {
       [ "$1" = run ] || return 1
       while [ "$1" != IMAGE ]; do [ "$1" = -v ] && mount=$2; shift; done
       from=$(echo "$mount" | cut -d: -f1) to=$(echo "$mount" | cut -d: -f2)
-      [ "$*" = "IMAGE serve --config $to" ] && ${executablePath} check --offline --config "$from"
+      [ "$*" = "IMAGE serve --config $to" ] && "${executablePath}" check --offline --config "$from"
     }`
     writeFileSync(folder.file('run.sh'), `cd ${folder.path}\n${podman}\n${blockWith('podman run')}`)
 

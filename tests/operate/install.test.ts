@@ -114,8 +114,8 @@ describe('install.sh', () => {
 
   it('installs for all users, as root', async () => {
     const namespaces = words`unshare --map-root-user --mount sh -c`
-    const commands = `mount -t tmpfs none /usr/local && sh ${script} --all --from ${signed} &&
-      /usr/local/bin/sync-bridge && sh ${script} --all --uninstall && ls -A /usr/local`
+    const commands = `mount -t tmpfs none /usr/local && sh "${script}" --all --from ${signed} &&
+      /usr/local/bin/sync-bridge && sh "${script}" --all --uninstall && ls -A /usr/local`
 
     expect(await runProgram([...namespaces, commands])).toMatch(
       /^Installed sync-bridge 1\.2\.3 in \/usr\/local\n(Add .*\n)?sync-bridge 1\.2\.3\nRemoved sync-bridge from \/usr\/local\n$/,

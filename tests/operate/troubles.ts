@@ -171,7 +171,7 @@ export async function seenBySlowReader(): Promise<string> {
   const settings = { token_server_url: 'http://127.0.0.1:1', logging_level: 'debug' }
   const cwd = makeFolder({ 'bridge.ini': iniText(settings) })
   const reader = 'read -r first; echo "$first"; while [ ! -e enough ]; do sleep 0.1; done; exec cat'
-  const command = `exec ${executablePath} serve --config bridge.ini > >(${reader})`
+  const command = `exec "${executablePath}" serve --config bridge.ini > >(${reader})`
   const child = Bun.spawn([...dieWithParent('KILL'), 'bash', '-c', command], { cwd, stdout: 'pipe' })
   const pieces = child.stdout.pipeThrough(new TextDecoderStream()).getReader()
   let text = (await pieces.read()).value!

@@ -129,7 +129,7 @@ const cases: Record<string, () => Promise<string>> = {
   },
   '`max_concurrent_requests`, `may only open`': () => {
     const cwd = makeFolder({ 'bridge.ini': iniText(nowhere) })
-    const script = `ulimit -n 1000; exec ${executablePath} check --offline --config bridge.ini`
+    const script = `ulimit -n 1000; exec "${executablePath}" check --offline --config bridge.ini`
     return runProgram(['sh', '-c', script], { cwd })
   },
   '`settings refused`, `settings kept`': () =>

@@ -198,7 +198,7 @@ describe('SIGHUP while a successor starts', () => {
 
   it('is passed on to the new process', async () => {
     const service = await startService()
-    installExecutable(service.folder, startSlowly(`exec ${executablePath} "$@"`))
+    installExecutable(service.folder, startSlowly(`exec "${executablePath}" "$@"`))
 
     await reloadMeanwhile(service)
     await eventually('it reloads', () => service.events('settings reloaded').length === 1)
