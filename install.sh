@@ -79,7 +79,7 @@ install_release() {
   mkdir -p "$work/new/bin" "$work/new/share"
   gzip -dc "$work/$archive" >"$work/new/bin/$name"
   chmod 755 "$work/new/bin/$name"
-  gzip -dc "$work/$share" | tar -xf - -C "$work/new/share"
+  gzip -dc "$work/$share" | tar -xof - -C "$work/new/share"
   version=$("$work/new/bin/$name" --version 2>"$work/reason") ||
     fail "The executable for $platform does not start here: $(cannot_start)"
   mkdir -p "$work/new/share/$name"
