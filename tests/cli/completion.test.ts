@@ -2,8 +2,9 @@ import { describe, expect, it } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { completionScript, type Shell } from '../../src/cli/completion.ts'
 import { eventually } from '../support/eventually.ts'
+import { hasNoTerminals } from '../support/machine.ts'
 import { temporaryFolder } from '../support/processes.ts'
-import { hasNoTerminals, startOnTerminal } from '../support/terminal.ts'
+import { startOnTerminal } from '../support/terminal.ts'
 
 const calledBy = 'sync-bridge() { echo "called:$*:"; }'
 const zsh = ['zsh', '-f', '-i']

@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 
 import { eventually } from '../support/eventually.ts'
-import { hasNoIpv6 } from '../support/ipv6.ts'
+import { hasNoIpv6 } from '../support/machine.ts'
 import { createRedisServer, startRedisServer, type RedisServer } from '../support/redis-server.ts'
 import { Seal } from '../../src/credentials/seal.ts'
 import { secret, someIdentity, tokenServerUrl } from './identities.ts'

@@ -13,6 +13,7 @@ import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
 import { withSigner } from '../../.ci/signature.ts'
+import { hasNoNamespaces } from '../support/machine.ts'
 import { runProgram, runToEnd, temporaryFolder, words } from '../support/processes.ts'
 
 const script = join(import.meta.dir, '../../install.sh')
@@ -112,7 +113,7 @@ describe('install.sh', () => {
     expect(existsSync(join(home, '.local/bin/sync-bridge'))).toBe(true)
   })
 
-  it('installs for all users, as root', async () => {
+  it.skipIf(hasNoNamespaces)('installs for all users, as root', async () => {
     const namespaces = words`unshare --map-root-user --mount sh -c`
     const commands = `mount -t tmpfs none /usr/local && sh "${script}" --all --from ${signed} &&
       /usr/local/bin/sync-bridge && sh "${script}" --all --uninstall && ls -A /usr/local`

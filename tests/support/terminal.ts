@@ -1,17 +1,3 @@
-import { closeSync, openSync } from 'node:fs'
-
-/** Whether this system has no terminals: `/dev/pts` is not mounted, as in the root folder that debootstrap makes. */
-export const hasNoTerminals = !canOpenTerminal()
-
-function canOpenTerminal(): boolean {
-  try {
-    closeSync(openSync('/dev/ptmx', 'r+'))
-    return true
-  } catch {
-    return false
-  }
-}
-
 /** Runs a command on a terminal of its own. */
 export function startOnTerminal(command: string[], options: { cwd?: string; env: Record<string, string> }) {
   let shown = ''

@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 
 import { startExecutable, type Executable } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
-import { hasNoIpv6 } from '../support/ipv6.ts'
+import { hasNoIpv6 } from '../support/machine.ts'
 import { childrenOf } from '../support/processes.ts'
 import { freePort } from '../support/free-port.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
