@@ -153,9 +153,15 @@ async function addPassword(origin, username, password) {
   await Services.logins.addLoginAsync(login)
 }
 
+function removeAllPasswords() {
+  const { logins } = Services
+  // The second one until Firefox 140.
+  return logins.removeAllUserFacingLoginsAsync?.() ?? logins.removeAllUserFacingLogins()
+}
+
 /** Imitates "Import from a File", without existing passwords; resolves to the result of each. */
 async function importPasswords(path) {
-  await Services.logins.removeAllUserFacingLoginsAsync()
+  await removeAllPasswords()
   const report = await load('gre/modules/LoginCSVImport').LoginCSVImport.importFromCSV(path)
   return report.map(({ result }) => result)
 }
@@ -216,7 +222,7 @@ async function loseEverything() {
   await PlacesUtils.bookmarks.eraseEverything()
   await PlacesUtils.history.clear()
   await FormHistory.update({ op: 'remove' })
-  await Services.logins.removeAllUserFacingLoginsAsync()
+  await removeAllPasswords()
   await Weave.Service.resetClient()
 }
 

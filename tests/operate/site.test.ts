@@ -7,14 +7,18 @@ import { makeSite, writePages } from '../../.ci/site.ts'
 import { desk, phone, startBrowser, type TestBrowser } from '../browser/browser.ts'
 import { accessibilityFaults } from '../browser/inspect.ts'
 import { endAll } from '../support/executable.ts'
+import { hasNoTerminals } from '../support/machine.ts'
 import { temporaryFolder } from '../support/processes.ts'
 
 const folder = temporaryFolder()
 const source = 'https://example.org/sync-bridge'
+/** The cast is recorded on a terminal. */
+const describeMade = describe.skipIf(hasNoTerminals)
 let browser: TestBrowser
 let server: ReturnType<typeof serve>
 
 beforeAll(async () => {
+  if (hasNoTerminals) return
   const [started] = await Promise.all([startBrowser(), makeSite(folder.path, source)])
   browser = started
   server = serve()
@@ -44,7 +48,7 @@ function serve() {
 
 const address = (page: string) => `http://127.0.0.1:${server.port}/some/where/${page}`
 
-describe('the site', () => {
+describeMade('the site', () => {
   const pages = () => [...new Glob('**/*.html').scanSync(folder.path)]
   const read = (name: string) => readFileSync(folder.file(name), 'utf8')
   const idsOf = (html: string) => Array.from(html.matchAll(/ id="([^"]*)"/g), ([, id]) => id!)
@@ -88,7 +92,7 @@ describe('the site', () => {
   })
 })
 
-describe('the cast', () => {
+describeMade('the cast', () => {
   const lines = () => readFileSync(folder.file('sync-bridge.cast'), 'utf8').trimEnd().split('\n')
   const events = () =>
     lines()
@@ -121,7 +125,7 @@ describe('the cast', () => {
   })
 })
 
-describe('the site in Chromium', () => {
+describeMade('the site in Chromium', () => {
   it('can be searched and read as files, without a server', async () => {
     const page = await browser.open(pathToFileURL(folder.file('index.html')).href, { viewport: desk })
     await page.getByLabel('Search').fill('SECRET replace')
