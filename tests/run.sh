@@ -77,10 +77,7 @@ if [ "$skipped" != 0 ]; then
   node=$(node --version 2>/dev/null || echo none)
   [ "$(echo "$node" | grep -Eo '[0-9]+' | head -1)" -ge 20 ] 2>/dev/null ||
     echo "Node 20 or later is missing, this machine has $node: https://nodejs.org has it"
-  (: <>/dev/ptmx) 2>/dev/null || echo "Terminals are missing: /dev/pts is not mounted"
-  grep -q '^0\{31\}1 ' /proc/net/if_inet6 2>/dev/null || echo "IPv6 is missing: no interface has the address ::1"
-  unshare --map-root-user --mount --pid --fork --kill-child true 2>/dev/null ||
-    echo "Namespaces are missing: this user must not create them here"
+  ${BUN:-bun} tests/support/machine.ts
   [ ${#left_out[@]} = 0 ] || printf 'Not run: %s\n' "${left_out[*]}"
   [ -z "${NO_SKIPS:-}" ] || code=1
 fi

@@ -45,7 +45,9 @@ describe('RedisStore with a healthy server', () => {
 
   it('adds the prefix to every key and the TTL to every value', () => usesPrefixAndTtl(server.url))
   it('uses the database of the address', () => usesPrefixAndTtl(`${server.url}/3`, 3))
-  it.skipIf(hasNoIpv6)('does so over IPv6', () => usesPrefixAndTtl(server.url.replace('127.0.0.1', '[::1]')))
+  it.skipIf(hasNoIpv6)('does both over IPv6', () =>
+    usesPrefixAndTtl(server.url.replace('127.0.0.1', '[::1]')),
+  )
 
   it('makes commands wait until it is connected', async () => {
     const { store, seen } = createStore(server.url, patient)

@@ -155,7 +155,7 @@ async function addPassword(origin, username, password) {
 
 function removeAllPasswords() {
   const { logins } = Services
-  // The second one until Firefox 140.
+  // Firefox 140 has only the second one.
   return logins.removeAllUserFacingLoginsAsync?.() ?? logins.removeAllUserFacingLogins()
 }
 

@@ -1,4 +1,4 @@
-/** What a machine may lack. Tests that need it are skipped then, and the summary of `make test` names it. */
+/** What a machine may lack. Tests that need it are skipped then. `bun tests/support/machine.ts` prints what is missing here. */
 import { closeSync, openSync } from 'node:fs'
 import { networkInterfaces } from 'node:os'
 import { words } from './processes.ts'
@@ -13,7 +13,14 @@ export const hasNoIpv6 = !Object.values(networkInterfaces()).some((of) =>
 
 /** An ordinary user must not create namespaces, as within a chroot. */
 export const hasNoNamespaces =
+  Bun.which('unshare') === null ||
   Bun.spawnSync(words`unshare --map-root-user --mount --pid --fork --kill-child true`).exitCode !== 0
+
+if (import.meta.main) {
+  if (hasNoTerminals) process.stdout.write('Terminals are missing: /dev/pts is not mounted\n')
+  if (hasNoIpv6) process.stdout.write('IPv6 is missing: no interface has the address ::1\n')
+  if (hasNoNamespaces) process.stdout.write('Namespaces are missing: this user must not create them here\n')
+}
 
 function canOpenTerminal(): boolean {
   try {
