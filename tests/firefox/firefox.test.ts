@@ -285,8 +285,9 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(await shownBookmarks()).toEqual(bookmarks)
     })
 
-    it('gets a deleted folder back, in its place and order', async () => {
+    it('gets a deleted folder back, in its place and order, and keeps newer tags', async () => {
       const folder = makeFolder()
+      const again = { url: 'https://two.example/', tags: ['newer'] }
       const inner = await call<string>('addBookmark', 'toolbar', { type: 'folder', title: 'Lost and found' })
       for (const name of ['one', 'two', 'three'])
         await call('addBookmark', inner, { title: name, url: `https://${name}.example/`, tags: ['kept'] })
@@ -296,7 +297,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
 
       const saved = await command('backup', folder)
       await call('removeBookmark', inner)
-      await call('addBookmark', 'toolbar', { title: 'later', url: 'https://later.example/' })
+      await call('addBookmark', 'toolbar', { title: 'later', ...again })
       await world.sync()
       const between = await ownBookmarks()
       const restored = await command('restore', folder, '--write')
@@ -310,8 +311,13 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(after.find(({ id }) => id === inner)).toEqual(before.find(({ id }) => id === inner))
       expect(after.find(({ id }) => id === 'toolbar')!.children).toEqual([...toolbarBefore, later.id])
       expect(byId(after.filter(({ parentid }) => parentid === inner))).toEqual(
-        byId(before.filter(({ parentid }) => parentid === inner)),
+        byId(
+          before
+            .filter(({ parentid }) => parentid === inner)
+            .map((item) => (item.bmkUri === again.url ? { ...item, tags: again.tags } : item)),
+        ),
       )
+      expect(after).toContainEqual(later)
       expect(await shownBookmarks()).toEqual(after)
     })
 

@@ -15,7 +15,7 @@ import {
   type State,
 } from './backup-folder.ts'
 import { Progress } from './progress.ts'
-import { countOf, partialSuccess, printableLine, readNext, withAccount, type Session } from './session.ts'
+import { countOf, partialSuccess, readNext, someOf, withAccount, type Session } from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -241,8 +241,8 @@ class Backup {
       this.#progress.clear()
       const known =
         before.get(name)?.unreadable ?? (unreadable.length < about.records ? unreadable.length : 0)
-      const ids = unreadable.slice(0, 10).map(printableLine)
-      const finding = `${name}: ${unreadable.length} of ${about.records} cannot be decrypted: ${ids.join(' ')}`
+      const count = `${unreadable.length} of ${about.records}`
+      const finding = `${name}: ${count} cannot be decrypted: ${someOf(unreadable)}`
       if (unreadable.length > known) problems.push(finding)
       else if (unreadable.length > 0) tell(finding)
       about.unreadable = unreadable.length

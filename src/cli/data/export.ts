@@ -29,15 +29,7 @@ import { collectYoungGarbage } from './garbage.ts'
 import { exportFormats } from './export-formats.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
-import {
-  countOf,
-  partialSuccess,
-  printableLine,
-  readNext,
-  withAccount,
-  writeOut,
-  type Session,
-} from './session.ts'
+import { countOf, partialSuccess, readNext, someOf, withAccount, writeOut, type Session } from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
@@ -147,11 +139,8 @@ class Reading {
     const { tell } = this.session
     for (const [collection, reason] of this.incomplete) tell(`Cannot read ${collection}: ${reason}`)
     if (this.unreadable.length > 0) {
-      const ids = this.unreadable
-        .slice(0, shownIds)
-        .map(({ collection, stored }) => `${collection}/${printableLine(stored.id)}`)
-      const more = this.unreadable.length > shownIds ? ' …' : ''
-      tell(`${countOf(this.unreadable.length, 'record')} cannot be decrypted: ${ids.join(' ')}${more}`)
+      const ids = this.unreadable.map(({ collection, stored }) => `${collection}/${stored.id}`)
+      tell(`${countOf(ids.length, 'record')} cannot be decrypted: ${someOf(ids)}`)
     }
     const isWhole = this.incomplete.size === 0 && this.unreadable.length === 0
     if (output !== null && !isWhole) tell(`Wrote ${output}, except for the above`)
@@ -160,8 +149,6 @@ class Reading {
     return isWhole ? 0 : partialSuccess
   }
 }
-
-const shownIds = 10
 
 const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string | Iterable<string>>> = {
   async bookmarks(reading, { format, folder, since }) {

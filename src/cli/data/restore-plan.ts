@@ -7,8 +7,16 @@ import {
   type ClearRecord,
 } from '../../client/crypto.ts'
 import { ClientError } from '../../client/errors.ts'
-import { listOf, textOf } from '../../client/fields.ts'
+import { listOf, type Fields } from '../../client/fields.ts'
 import { readRecords } from './backup-folder.ts'
+import {
+  keepSharedFields,
+  leaveMovedChildren,
+  mergeChildren,
+  unlistedByFolder,
+  type Change,
+  type Live,
+} from './restored-bookmarks.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { SyncClient, TransactionRequest } from '../../client/sync-client.ts'
 
@@ -73,6 +81,11 @@ export class Translator {
     const current = new Map<string, StoredRecord>()
     for await (const { records } of this.client.collection(collection).storedPages({ pageSize: null }))
       for (const record of records) current.set(record.id, record)
+    // In these collections, a restored record must fit those that are there.
+    const live = related.has(collection) ? await this.#readLive(collection, current) : new Map()
+    const logins = new Map(
+      collection === 'passwords' ? Array.from(live.values(), (one) => [loginOf(one), one]) : [],
+    )
     const plan: Plan = {
       saved: new Set(),
       requests: [],
@@ -83,21 +96,36 @@ export class Translator {
       orphans: new Map(),
       unreadable: [],
     }
-    const restored = new Map<string, ClearRecord>()
-    for await (const record of readRecords(this.backup, collection)) {
-      plan.saved.add(record.id)
-      if (wanted.ids && !wanted.ids.has(record.id)) continue
-      const there = current.get(record.id)
-      if (there?.payload === record.payload) continue
-      const readable = await this.#readSaved(collection, record)
+    const changes = new Map<string, Change>()
+    const unchanged: string[] = []
+    for await (const saved of readRecords(this.backup, collection)) {
+      const { id } = saved
+      plan.saved.add(id)
+      if (wanted.ids && !wanted.ids.has(id)) continue
+      let there = current.get(id)
+      const isEqual = there?.payload === saved.payload
+      if (isEqual && !this.hasNewKeys) {
+        unchanged.push(id)
+        continue
+      }
+      const readable = await this.#readSaved(collection, saved)
       if (!readable && this.hasNewKeys) {
-        plan.unreadable.push(record.id)
+        if (!isEqual) plan.unreadable.push(id)
         continue
       }
       // With unchanged keys, an unreadable record is restored as it is.
-      const clear = readable ?? { id: record.id }
-      const now = there && (await this.#readCurrent(collection, there))
-      if (now && JSON.stringify(now) === JSON.stringify(clear)) continue
+      let clear = readable ?? { id }
+      let now = there && (await this.#readCurrent(collection, there))
+      const sameLogin = !there || now?.deleted === true ? logins.get(loginOf(clear)) : undefined
+      if (sameLogin) {
+        now = sameLogin
+        there = current.get(sameLogin.id)
+        clear = { ...clear, id: sameLogin.id }
+      }
+      if (now && JSON.stringify(now) === JSON.stringify(clear)) {
+        unchanged.push(id)
+        continue
+      }
       if (clear.deleted === true && (!there || now?.deleted === true)) continue
       const change = now?.deleted === true ? 'deleted' : 'different'
       const kind = there ? change : 'missing'
@@ -105,10 +133,14 @@ export class Translator {
         continue
       plan[kind].push(clear)
       if (kind === 'different' && !wanted.overwrites) continue
-      restored.set(record.id, clear)
-      plan.requests.push(await this.#put(collection, record, clear, there))
+      changes.set(id, { saved, clear, isAdapted: sameLogin !== undefined, there })
     }
-    if (collection === 'bookmarks') await this.#mend(plan, restored, current)
+    if (collection === 'bookmarks') {
+      keepSharedFields(changes, live)
+      leaveMovedChildren(changes, live)
+    }
+    for (const change of changes.values()) plan.requests.push(await this.#put(collection, change))
+    if (collection === 'bookmarks') await this.#mend(plan, changes, unchanged, live, current)
     return plan
   }
 
@@ -132,40 +164,48 @@ export class Translator {
     return new Set(walk(found).map(({ record }) => record.stored.id))
   }
 
-  /** Adds restored records to their existing folders at the former position; otherwise Firefox shows them at the end. */
+  /**
+   * Adds restored bookmarks to their existing folders at the former position; otherwise Firefox shows them at the end. Also those that an
+   * earlier restore has written, but whose folder it has not.
+   */
   async #mend(
     plan: Plan,
-    restored: Map<string, ClearRecord>,
-    current: Map<string, StoredRecord>,
+    changes: ReadonlyMap<string, Change>,
+    unchanged: string[],
+    live: Live,
+    current: ReadonlyMap<string, StoredRecord>,
   ): Promise<void> {
-    const lost = Map.groupBy(restored.values(), ({ parentid }) => textOf(parentid))
+    const lost = unlistedByFolder(changes, unchanged, live)
     const saved = new Map<string, StoredRecord>()
     if (lost.size > 0) {
       for await (const record of readRecords(this.backup, 'bookmarks'))
         if (lost.has(record.id)) saved.set(record.id, record)
     }
     for (const [parentId, children] of lost) {
-      if (restored.has(parentId)) continue
+      if (changes.has(parentId)) continue
       const there = current.get(parentId)
-      const parent = there && (await this.#readCurrent('bookmarks', there))
       const savedParent = saved.get(parentId)
       const before = savedParent && (await this.#readSaved('bookmarks', savedParent))
-      const isGone = !there || parent?.deleted === true
-      if (isGone && before?.type === 'folder') plan.orphans.set(parentId, children.length)
-      if (!there || parent?.type !== 'folder') continue
-      const ids = new Set(children.map(({ id }) => id))
-      const merged = mergeChildren(listOf(parent.children), listOf(before?.children), ids)
-      if (merged.length === listOf(parent.children).length) continue
-      const repaired = { ...parent, children: merged }
-      plan.repaired.push(repaired)
-      plan.requests.push(await this.#putClear('bookmarks', repaired, there))
+      const parent = live.get(parentId)
+      if (there && parent?.type === 'folder') {
+        const ids = new Set(children.map(({ id }) => id))
+        const repaired = {
+          ...parent,
+          children: mergeChildren(listOf(parent.children), listOf(before?.children), ids),
+        }
+        plan.repaired.push(repaired)
+        plan.requests.push(await this.#putClear('bookmarks', repaired, there))
+        continue
+      }
+      const restored = children.filter(({ id }) => changes.has(id)).length
+      const isGone = !there || (await this.#readCurrent('bookmarks', there))?.deleted === true
+      if (isGone && before?.type === 'folder' && restored > 0) plan.orphans.set(parentId, restored)
     }
   }
 
-  async #put(collection: string, record: StoredRecord, clear: ClearRecord, there: StoredRecord | undefined) {
-    if (this.hasNewKeys && collection !== 'meta')
-      return this.#putClear(collection, clear, there, record.sortindex)
-    return putOf(collection, record, there)
+  async #put(collection: string, { saved, clear, isAdapted, there }: Change): Promise<TransactionRequest> {
+    if (isAdapted || this.hasNewKeys) return this.#putClear(collection, clear, there, saved.sortindex)
+    return putOf(collection, saved, there)
   }
 
   async #putClear(
@@ -178,6 +218,19 @@ export class Translator {
     return putOf(collection, { id: clear.id, payload, sortindex }, there)
   }
 
+  /** The readable records that are not deleted. */
+  async #readLive(
+    collection: string,
+    current: ReadonlyMap<string, StoredRecord>,
+  ): Promise<Map<string, ClearRecord>> {
+    const live = new Map<string, ClearRecord>()
+    for (const [id, stored] of current) {
+      const clear = await this.#readCurrent(collection, stored)
+      if (clear && clear.deleted !== true) live.set(id, clear)
+    }
+    return live
+  }
+
   async #readSaved(collection: string, record: StoredRecord): Promise<ClearRecord | null> {
     return decryptRecord(this.keysOfBackup(collection), record).catch(() => null)
   }
@@ -185,6 +238,14 @@ export class Translator {
   async #readCurrent(collection: string, record: StoredRecord): Promise<ClearRecord | null> {
     return decryptRecord(await this.client.keysOf(collection), record).catch(() => null)
   }
+}
+
+/** The collections whose records depend on each other. */
+const related = new Set(['bookmarks', 'passwords'])
+
+/** What identifies a login: Firefox keeps only the newest record of each. */
+function loginOf({ hostname, formSubmitURL, httpRealm, username }: Fields): string {
+  return JSON.stringify([hostname, formSubmitURL, httpRealm, username])
 }
 
 /** A write on the condition that the record has not changed since it was read. */
@@ -200,29 +261,6 @@ function putOf(
     headers: there ? { 'If-Match': `"${there.last_modified}"` } : { 'If-None-Match': '*' },
     data: { payload, ...(sortindex !== undefined && { sortindex }) },
   }
-}
-
-/**
- * Merges restored children into a folder: each after its former predecessor that still exists, first if there is none, and last if its
- * position is unknown.
- */
-export function mergeChildren(now: string[], before: string[], back: ReadonlySet<string>): string[] {
-  const present = new Set(now)
-  const following = new Map<string | null, string[]>()
-  let anchor: string | null = null
-  const known = new Set(before)
-  // Other programs may list a child twice.
-  for (const id of known) {
-    if (present.has(id)) anchor = id
-    else if (back.has(id)) following.getOrInsertComputed(anchor, () => []).push(id)
-  }
-  const unknown = [...back].filter((id) => !present.has(id) && !known.has(id))
-  const takeAfter = (id: string | null) => {
-    const found = following.get(id) ?? []
-    following.delete(id)
-    return found
-  }
-  return [...takeAfter(null), ...now.flatMap((id) => [id, ...takeAfter(id)]), ...unknown]
 }
 
 async function find(records: AsyncIterable<StoredRecord>, id: string): Promise<StoredRecord | null> {

@@ -7,10 +7,18 @@ import { backupNames, readState, type State } from './backup-folder.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
 import { Translator, type Plan } from './restore-plan.ts'
-import { countOf, partialSuccess, printableLine, withAccount, writeOut, type Session } from './session.ts'
+import {
+  countOf,
+  partialSuccess,
+  printableLine,
+  someOf,
+  withAccount,
+  writeOut,
+  type Session,
+} from './session.ts'
 import { titleOf } from './title.ts'
 import { UsageError } from './usage-error.ts'
-import type { TransactionRequest } from '../../client/sync-client.ts'
+import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
@@ -109,7 +117,7 @@ function count({ tell }: Session, collection: string, plan: Plan, overwrites: bo
     const remedy = `restore it, too, with --id ${printableLine(folder)}`
     tell(`  ${children} of them will be in Other Bookmarks, because their folder was deleted: ${remedy}`)
   }
-  if (unreadable.length > 0) tell(`  cannot be decrypted: ${unreadable.map(printableLine).join(' ')}`)
+  if (unreadable.length > 0) tell(`  cannot be decrypted: ${someOf(unreadable)}`)
 }
 
 /** Lists the changes, one record per line. */
@@ -151,11 +159,11 @@ async function write(
   try {
     for (const part of parts(requests, maxRequests)) {
       stopping?.throwIfAborted()
-      for (const [index, { status, body }] of (await client.transaction(part)).entries()) {
+      for await (const [{ id }, { status, body }] of send(client, part)) {
         if (status === 200) written += 1
         else if (status === 412) changed += 1
         else if (status === 405) notAllowed += 1
-        else refused.getOrInsertComputed(`${status} ${body.message ?? ''}`, () => []).push(part[index]!.id)
+        else refused.getOrInsertComputed(`${status} ${body.message ?? ''}`, () => []).push(id)
       }
       progress.show(`${written} of ${requests.length} written`)
     }
@@ -164,9 +172,24 @@ async function write(
     tell(`  ${written} written, ${changed} skipped: changed meanwhile`)
   }
   if (notAllowed > 0) tell(`  ${notAllowed} rejected: this bridge has not enabled writes to this collection`)
-  for (const [reason, ids] of refused)
-    tell(`  ${ids.length} rejected (${reason}): ${ids.map(printableLine).join(' ')}`)
+  for (const [reason, ids] of refused) tell(`  ${ids.length} rejected (${reason}): ${someOf(ids)}`)
   return notAllowed === 0 && refused.size === 0 && changed === 0
+}
+
+/** Sends requests as one transaction; those that the storage finds too large together, as two. Yields each with its response. */
+async function* send(
+  client: SyncClient,
+  requests: TransactionRequest[],
+): AsyncGenerator<[TransactionRequest, TransactionResponse]> {
+  const responses = await client.transaction(requests)
+  const tooLarge = requests.filter((_, index) => responses[index]!.status === 413)
+  const isTogether = tooLarge.length > 1
+  for (const [index, request] of requests.entries())
+    if (!isTogether || responses[index]!.status !== 413) yield [request, responses[index]!]
+  if (!isTogether) return
+  const half = tooLarge.length >> 1
+  yield* send(client, tooLarge.slice(0, half))
+  yield* send(client, tooLarge.slice(half))
 }
 
 /** Splits requests into batches within the limits of number and size. */

@@ -132,6 +132,14 @@ export function printableLine(text: unknown): string {
   return printable(text).replaceAll('\n', ' ')
 }
 
+const maxShown = 10
+
+/** The first ten ids or places, for a message. */
+export function someOf(ids: string[]): string {
+  const more = ids.length > maxShown ? ' …' : ''
+  return ids.slice(0, maxShown).map(printableLine).join(' ') + more
+}
+
 /** Writes data to stdout; false if its reader has closed. Rejects with `ClientError` on other errors. */
 export async function writeOut(host: Host, text: string): Promise<boolean> {
   const error: (Error & { code?: unknown }) | null = await host.stdout.write(text)

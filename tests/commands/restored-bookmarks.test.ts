@@ -1,0 +1,158 @@
+import { afterAll, describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
+import { mergeChildren } from '../../src/cli/data/restored-bookmarks.ts'
+import { decryptRecords } from '../../src/client/decrypt-records.ts'
+import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { encrypted, keyPairOf } from '../examples/records.ts'
+import { endAll, makeFolder } from '../support/executable.ts'
+import { startSandbox } from '../support/sandbox.ts'
+import { accountFile, runWith, valuesOf } from './world.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
+
+const sandbox = await startSandbox()
+afterAll(async () => {
+  await sandbox.stop()
+  endAll()
+})
+
+/** A user whose storage has only keys, and a folder with a backup of these records. */
+async function someone(name: string, collection: string, before: ClearRecord[]) {
+  const user = sandbox.addUser(name)
+  fillSampleData(sandbox, user, { isEmpty: true })
+  const account = accountFile(valuesOf(sandbox, user))
+  const folder = join(makeFolder(), 'backups')
+  const write = async (...records: ClearRecord[]) => {
+    const sealed = records.map((record) => encrypted(sandbox, user, collection, record))
+    sandbox.write(user, collection, await Promise.all(sealed))
+  }
+  const restore = (...options: string[]) => runWith(account, ['restore', folder, collection, ...options])
+  const now = async () => {
+    const keyPair = await keyPairOf(sandbox, user, collection)
+    const { readable } = await decryptRecords(keyPair, sandbox.records(user, collection))
+    return Object.fromEntries(readable.map((record) => [record.id, record]))
+  }
+  await write(...before)
+  await runWith(account, ['backup', folder])
+  return { user, write, restore, now }
+}
+
+const folder = (id: string, parentid: string, children: string[]) => {
+  return { id, type: 'folder', title: id, parentid, children }
+}
+const bookmark = (id: string, parentid: string, more: object = {}) => {
+  return { id, type: 'bookmark', title: id, bmkUri: `https://${id}.example/`, parentid, tags: [], ...more }
+}
+const gone = (id: string) => ({ id, deleted: true })
+
+describe('restore', () => {
+  it('gives a bookmark the tags and keyword that its address has now, as Firefox keeps them for the address', async () => {
+    const address = { bmkUri: 'https://same.example/' }
+    const { write, restore, now } = await someone('tagger', 'bookmarks', [
+      folder('menu', 'places', ['old', 'other']),
+      bookmark('old', 'menu', { ...address, tags: ['before'], keyword: 'k' }),
+      bookmark('other', 'menu', { tags: ['own'] }),
+    ])
+    const made = bookmark('made', 'menu', { bmkUri: 'HTTPS://same.example', tags: ['now'] })
+    await write(folder('menu', 'places', ['made']), gone('old'), gone('other'), made)
+
+    const { code } = await restore('--write')
+
+    const { old, other } = await now()
+    expect(code).toBe(0)
+    expect([old, old!.keyword]).toMatchObject([{ ...address, tags: ['now'] }, undefined])
+    expect(other).toMatchObject({ tags: ['own'] })
+    expect(await now()).toMatchObject({ made })
+  })
+
+  it('does not move back what was moved out of a folder before it was deleted', async () => {
+    const { write, restore, now } = await someone('mover', 'bookmarks', [
+      folder('menu', 'places', ['box']),
+      folder('toolbar', 'places', []),
+      folder('box', 'menu', ['moved', 'lost']),
+      bookmark('moved', 'box'),
+      bookmark('lost', 'box'),
+    ])
+    await write(folder('menu', 'places', []), gone('box'), gone('lost'))
+    await write(folder('toolbar', 'places', ['moved']), bookmark('moved', 'toolbar'))
+
+    const { code } = await restore('--write')
+
+    const { menu, toolbar, box } = await now()
+    expect(code).toBe(0)
+    expect([menu, toolbar, box].map((each) => each!.children)).toEqual([['box'], ['moved'], ['lost']])
+  })
+
+  it('lists in their folder what an earlier restore has written without it', async () => {
+    const all = ['a', 'b', 'c', 'd']
+    const { write, restore, now } = await someone('stopped', 'bookmarks', [
+      folder('toolbar', 'places', all),
+      ...all.map((id) => bookmark(id, 'toolbar')),
+    ])
+    await write(folder('toolbar', 'places', ['d']), gone('c'))
+
+    const { errors, code } = await restore('--write')
+
+    expect([errors, code]).toEqual([expect.stringContaining('2 written, 0 skipped'), 0])
+    expect((await now()).toolbar!.children).toEqual(all)
+    expect((await restore()).errors).toContain('bookmarks: 0 to write, 0 different')
+  })
+
+  it('overwrites a login that was saved again only with --overwrite, and under its new id', async () => {
+    const login = { hostname: 'https://a.example', formSubmitURL: '', httpRealm: null, username: 'me' }
+    const { write, restore, now } = await someone('returner', 'passwords', [
+      { id: '{old}', ...login, password: 'before' },
+      { id: '{other}', ...login, username: 'you', password: 'before' },
+    ])
+    await write(gone('{old}'), gone('{other}'), { id: '{new}', ...login, password: 'now' })
+
+    const { errors } = await restore('--write')
+    const kept = await now()
+    await restore('--overwrite')
+
+    expect(errors).toContain('passwords: 1 to write, 1 different in the storage')
+    expect(kept).toMatchObject({ '{new}': { password: 'now' }, '{other}': { password: 'before' } })
+    expect(await now()).toMatchObject({ '{old}': { deleted: true }, '{new}': { password: 'before' } })
+  })
+
+  it('encrypts again what the account can no longer decrypt', async () => {
+    const { user, restore } = await someone('rekeyed', 'forms', [{ id: 'a', name: 'n', value: 'v' }])
+    const newKeys = keysRecord(toKeyBundle(Buffer.alloc(64, 7)))
+    const payload = encryptPayload(toKeyBundle(user.syncKey), newKeys, Buffer.alloc(16))
+    sandbox.write(user, 'crypto', [{ id: 'keys', payload }])
+
+    const { errors } = await restore('--overwrite')
+
+    const keyPair = await keyPairOf(sandbox, user, 'forms')
+    const { readable } = await decryptRecords(keyPair, sandbox.records(user, 'forms'))
+    expect(errors).toContain('forms: 1 to write')
+    expect(readable).toMatchObject([{ id: 'a', value: 'v' }])
+  })
+
+  it('writes in smaller parts where the storage accepts fewer records at once', async () => {
+    const all = Array.from({ length: 250 }, (_, index) => ({ id: `form${index}`, name: 'n', value: 'v' }))
+    const { user, restore } = await someone('small', 'forms', all)
+    sandbox.remove(user, 'forms')
+    sandbox.switches.batching = false
+
+    const { errors, code } = await restore('--write')
+
+    sandbox.switches.batching = true
+    expect([errors, code]).toEqual([expect.stringContaining('250 written, 0 skipped'), 0])
+    expect(sandbox.records(user, 'forms')).toHaveLength(250)
+  })
+})
+
+describe('mergeChildren', () => {
+  it('puts each child after its former predecessor, at the front, or last if its position is unknown', () => {
+    const back = new Set(['a', 'c', 'e', 'new'])
+
+    expect(mergeChildren(['d', 'b', 'x'], ['a', 'b', 'c', 'd', 'e'], back)).toEqual(
+      'a d e b c x new'.split(' '),
+    )
+  })
+
+  it('adds a child once to a folder that lists others twice', () => {
+    expect(mergeChildren(['a', 'a'], ['a', 'b', 'b', 'a'], new Set(['b']))).toEqual(['a', 'b', 'a'])
+  })
+})
