@@ -85,6 +85,8 @@ export interface Notices {
   backoffSeconds: number | null
   /** The storage's end-of-life alert, unchanged. */
   alert: string | null
+  /** Whether the storage has been shut down for good. */
+  isShutDown: boolean
   /** The user's remaining quota in KB, as text, with the decimals that were sent. */
   quotaRemaining: string | null
 }

@@ -43,16 +43,13 @@ export function toResponse(
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
   if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
   let backoff = Math.max(settings.backoff ?? 0, ownBackoffSeconds)
-  let upstreamAlert: string | null = null
-  for (const { backoffSeconds, quotaRemaining, alert } of notices) {
+  for (const { backoffSeconds, quotaRemaining } of notices) {
     backoff = Math.max(backoff, backoffSeconds ?? 0)
-    upstreamAlert ??= alert
     if (quotaRemaining !== null && status < 400) headers.set('Quota-Remaining', quotaRemaining)
   }
   if (backoff > 0 && status < 400) headers.set('Backoff', String(Math.ceil(backoff)))
-  // A storage that was shut down does not always send an alert.
-  if (settings.eos || upstreamAlert !== null || isLegacyBucket || status === 410)
-    headers.set('Alert', alertText(status, upstreamAlert, context, settings))
+  const alert = alertText(context, settings)
+  if (alert !== null) headers.set('Alert', alert)
   setAll(headers, own)
   headers.set('X-Request-Id', requestId)
   return response
@@ -102,20 +99,22 @@ interface Alert {
   url?: string | null
 }
 
-/** The most serious alert: end of service or of the storage before advice. There is at least one. */
+/** The most serious alert: end of service or of the storage before advice. Null if there is none. */
 function alertText(
-  status: number,
-  upstream: string | null,
-  context: ReplyContext,
+  { startedAtMs, notices, isLegacyBucket }: ReplyContext,
   settings: Settings,
-): string {
+): string | null {
   const { eos, eosMessage: message, eosUrl: url, projectDocs } = settings
   const alerts: Alert[] = []
-  if (eos) alerts.push({ code: eos.atMs <= context.startedAtMs ? 'hard-eol' : 'soft-eol', message, url })
-  if (upstream !== null) alerts.push(readAlert(upstream))
-  if (context.isLegacyBucket) alerts.push({ code: 'soft-eol', message: legacyAdvice, url: projectDocs })
-  if (status === 410) alerts.push({ code: 'hard-eol' })
-  const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]!
+  if (eos) alerts.push({ code: eos.atMs <= startedAtMs ? 'hard-eol' : 'soft-eol', message, url })
+  for (const { alert, isShutDown } of notices) {
+    if (alert !== null) alerts.push(readAlert(alert))
+    // A storage that was shut down does not always send an alert.
+    if (isShutDown) alerts.push({ code: 'hard-eol' })
+  }
+  if (isLegacyBucket) alerts.push({ code: 'soft-eol', message: legacyAdvice, url: projectDocs })
+  const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]
+  if (!chosen) return null
   const cut = (text: string | null | undefined) => text?.slice(0, 400) || undefined
   // Headers are ASCII, so other characters become JSON escapes.
   return JSON.stringify({ code: chosen.code, message: cut(chosen.message), url: cut(chosen.url) }).replace(

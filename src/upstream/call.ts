@@ -57,7 +57,7 @@ const clockStepMs = 10
 
 /** Signed calls to one user's storage, for one client request. */
 export class StorageCalls {
-  readonly notices: Notices = { backoffSeconds: null, alert: null, quotaRemaining: null }
+  readonly notices: Notices = { backoffSeconds: null, alert: null, isShutDown: false, quotaRemaining: null }
   readonly owner: string
   readonly #caller: StorageCaller
   #credentials: SyncCredentials
@@ -150,6 +150,7 @@ export class StorageCalls {
     if (request.endpoint !== undefined && request.endpoint !== used.endpoint.href) throw endpointChanged()
     const response = await upstream.send(this.#signed(method, request, used))
     collectNotices(this.notices, response.headers)
+    if (response.status === 513) this.notices.isShutDown = true
     if (isExpected(method, response.status, request)) return response
     if (response.status !== 401) {
       throw readStorageRefusal(response, { subject: request.subject, isWrite: method !== 'GET' }, now())

@@ -48,7 +48,7 @@ export function startCrowdedWorld(
     await gate.promise
   }
   const storage = {
-    notices: { backoffSeconds: null, alert: null, quotaRemaining: null },
+    notices: { backoffSeconds: null, alert: null, isShutDown: false, quotaRemaining: null },
     async get() {
       await reach()
       return { outcome: 'found', record }

@@ -8,18 +8,15 @@ const settings = none as unknown as Settings
 
 const reply = (more: Partial<Reply> = {}): Reply => ({ status: 200, headers: {}, body: null, ...more })
 const nobody = { origin: null, requestId: 'r', startedAtMs: 1000, notices: [], isLegacyBucket: false }
-const quiet = { backoffSeconds: null, alert: null, quotaRemaining: null }
+const quiet = { backoffSeconds: null, alert: null, isShutDown: false, quotaRemaining: null }
 
-/** The notices of a response: Alert, Backoff and Quota-Remaining. */
-function noticesOf(status: number, context: object, more: Partial<Settings> = {}) {
-  const { headers } = toResponse(reply({ status }), { ...nobody, ...context }, { ...settings, ...more })
-  const names = ['Alert', 'Backoff', 'Quota-Remaining'].filter((name) => headers.has(name))
-  return Object.fromEntries(names.map((name) => [name, headers.get(name)!]))
+/** The Alert of a response; null if there is none. */
+function alertTextOf(context: object, more: Partial<Settings> = {}): string | null {
+  return toResponse(reply(), { ...nobody, ...context }, { ...settings, ...more }).headers.get('alert')
 }
 
-function alertOf(context: object, more: Partial<Settings> = {}, status = 200): unknown {
-  const { Alert } = noticesOf(status, context, more)
-  return Alert === undefined ? null : JSON.parse(Alert)
+function alertOf(context: object, more: Partial<Settings> = {}): unknown {
+  return JSON.parse(alertTextOf(context, more) ?? 'null')
 }
 
 describe('the notices of a response', () => {
@@ -41,16 +38,16 @@ describe('the notices of a response', () => {
       message: 'end',
     })
     expect(alertOf({ ...advised, notices: grave }, { eos })).toEqual({ code: 'hard-eol' })
-    expect(alertOf({ notices }, {}, 410)).toEqual({ code: 'hard-eol' })
+    expect(alertOf({ notices: [...notices, { ...quiet, isShutDown: true }] })).toEqual({ code: 'hard-eol' })
   })
 
   it('have alerts of short printable ASCII, whatever their text', () => {
     const json = '{"code":"soft-eol","message":"\\u2028\\n"}'
     for (const text of ['\u00e9\u{1f600}', 'a\r\nb', '\u0000', 'x'.repeat(4000), json]) {
-      const { Alert } = noticesOf(200, { notices: [{ ...quiet, alert: text }] })
+      const alert = alertTextOf({ notices: [{ ...quiet, alert: text }] })
 
-      expect(Alert).toMatch(/^[ -~]{1,3000}$/)
-      expect(JSON.parse(Alert!)).toMatchObject({ code: 'soft-eol' })
+      expect(alert).toMatch(/^[ -~]{1,3000}$/)
+      expect(JSON.parse(alert!)).toMatchObject({ code: 'soft-eol' })
     }
   })
 })

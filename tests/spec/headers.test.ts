@@ -291,13 +291,19 @@ describe('section 7: Alert', () => {
       expect(JSON.parse(headers.get('alert')!).message).toBe('words')
   })
 
-  it('is hard-eol if the storage has been shut down', async () => {
-    storage.plan(() => ({ kind: 'status', status: 513 }))
+  it('is hard-eol if the storage has been shut down, with a batch too', async () => {
+    storage.plan(() => ({ kind: 'status', status: 513, headers: { 'X-Weave-Alert': 'words' } }))
 
-    const answer = await bridge.ask(records)
+    const list = await bridge.ask(records)
+    const batch = await bridge.ask('/v1/batch', {
+      method: 'POST',
+      body: { requests: [{ path: `/buckets/${bridge.user.clientState}${records}` }] },
+    })
 
-    expectError(answer, 410, 202)
-    expect(JSON.parse(answer.headers.get('alert')!)).toMatchObject({ code: 'hard-eol' })
+    expectError(list, 410, 202)
+    expect([batch.status, batch.body.responses[0].status]).toEqual([200, 410])
+    for (const { headers } of [list, batch])
+      expect(JSON.parse(headers.get('alert')!)).toEqual({ code: 'hard-eol' })
   })
 })
 

@@ -28,7 +28,12 @@ describe('recordCountOf and nextOffsetOf', () => {
 })
 
 describe('collectNotices', () => {
-  const nothing = (): Notices => ({ backoffSeconds: null, alert: null, quotaRemaining: null })
+  const nothing = (): Notices => ({
+    backoffSeconds: null,
+    alert: null,
+    isShutDown: false,
+    quotaRemaining: null,
+  })
 
   it('drops a Backoff below zero', () => {
     const notices = nothing()
