@@ -57,6 +57,7 @@ export const getCollection = declare({
   summary: 'Get the timestamp of a collection',
   description: 'A collection that was never used has the timestamp 0.',
   responses: { 200: versioned('The collection', MetadataResponse) },
+  errorStatuses: [304, 404],
   reply({ collections }, { params, headers }) {
     const collection = params.collection_id.toLowerCase()
     return metadataReply(collection, collections.get(collection) ?? zeroTimestamp, headers)

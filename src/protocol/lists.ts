@@ -32,7 +32,7 @@ const ofRecords = {
   query: ListQuery,
   headers: ReadHeaders,
   tag: 'Records',
-  errorStatuses: [304],
+  errorStatuses: [304, 404],
 } as const
 
 export const listRecords = declare({

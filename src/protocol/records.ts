@@ -49,7 +49,7 @@ export const putRecord = declare({
     'Omitted fields keep their stored value. With `If-Match`, the write applies only if the record has not changed. ' +
     'Only in collections where the operator has enabled it.',
   responses: { 200: versioned('The stored record', RecordResponse) },
-  errorStatuses: [405, 409, 413, 415],
+  errorStatuses: [404, 405, 415],
   operation: (input, problems) => ({
     kind: 'put',
     ...readTarget(input, problems),
@@ -73,7 +73,7 @@ export const deleteRecord = declare({
     200: versioned('Deleted: the tombstone that `Prefer` requests', TombstoneResponse, 'Preference-Applied'),
     204: describeResponse('Deleted', null, noticeHeaders),
   },
-  errorStatuses: [404, 405, 409],
+  errorStatuses: [404, 405],
   operation: (input, problems) => ({ kind: 'delete', ...readTarget(input, problems) }),
   reply: (outcome, { headers }) =>
     outcome.outcome === 'deleted' ? deletedReply(outcome, headers) : withoutRecord(outcome, headers),

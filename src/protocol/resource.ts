@@ -103,6 +103,6 @@ export function declare<P extends TObject, Q extends TObject, K extends Operatio
   declaration: Declaration<P, Q> & StorageBinding<P, Q, K>,
 ): BucketResource<P, Q> {
   const { operation, reply } = declaration
-  const errorStatuses = [400, 401, 403, 410, 412, 429, 500, 503, ...declaration.errorStatuses]
+  const errorStatuses = [400, 401, 403, 409, 410, 412, 413, 429, 500, 503, ...declaration.errorStatuses]
   return { ...declareService({ ...declaration, security: credentials, errorStatuses }), operation, reply }
 }

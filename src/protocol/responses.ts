@@ -143,7 +143,7 @@ const responseHeaders = {
   'Next-Page?': ['URL of the next page, to use as it is; absent on the last page', 'https://…&_token=…'],
   'Total-Objects?': ['Same as Total-Records, for some clients', 2],
   'Total-Records?': ['Number of records, if known in advance', 2],
-  'Quota-Remaining?': ['Remaining quota in KB', 51_200],
+  'Quota-Remaining?': ['Remaining quota in KB; negative if it is exceeded', 51_199.5],
   'Backoff?': ['Seconds to wait before the next request', 60],
   'Alert?': [
     'End of service, of the storage, or advice: JSON with `code`, `message` and `url`',
@@ -199,7 +199,7 @@ const sharedErrors: [status: number, errno: Errno, description: string, headers?
   [400, errno.invalidParameters, 'Invalid request: errno 107 for a header, 109 for anything else', [], InvalidRequestResponse],
   [401, errno.missingCredentials, 'Credentials are missing or malformed (errno 104), or rejected (105)', ['WWW-Authenticate']],
   [403, errno.forbidden, 'The storage rejected this: the quota is used up'],
-  [404, errno.unknownRecord, 'Record not found'],
+  [404, errno.unknownRecord, 'Record not found (errno 110), or a collection that the operator does not expose (111)'],
   [405, errno.methodNotAllowed, 'Write not enabled by the operator', ['Allow']],
   [409, errno.conflict, 'Write conflict: other clients keep changing this collection'],
   [410, errno.serviceEnded, 'This service or the storage has been shut down'],
@@ -215,7 +215,8 @@ const sharedErrors: [status: number, errno: Errno, description: string, headers?
 export const responseComponents = {
   headers: Object.fromEntries(
     Object.entries(responseHeaders).map(([name, [description, example]]) => {
-      const schema = typeof example === 'number' ? { type: 'integer', minimum: 0 } : { type: 'string' }
+      const number = Number.isInteger(example) ? { type: 'integer', minimum: 0 } : { type: 'number' }
+      const schema = typeof example === 'number' ? number : { type: 'string' }
       const required = !name.endsWith('?')
       return [componentName(name), { ...(required && { required }), description, schema, example }]
     }),

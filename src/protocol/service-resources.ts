@@ -45,6 +45,7 @@ export const root = declareService({
   summary: 'Get information about this service',
   description: 'With valid credentials, `user` identifies their owner.',
   responses: { 200: describeResponse('The root view', RootResponse) },
+  errorStatuses: [400, 410, 503],
   security: [{}, ...credentials],
 })
 

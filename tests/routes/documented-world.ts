@@ -1,5 +1,6 @@
 import { Bodies } from '../../src/load/bodies.ts'
 import { MemoryBudget } from '../../src/load/memory.ts'
+import { overload } from '../../src/protocol/reply.ts'
 import { listenApp } from '../support/app.ts'
 import { readTestSettings, request, startTestBridge, type Answer } from '../support/bridge.ts'
 import { startFaultProxy, type Plan } from '../support/fault-proxy.ts'
@@ -12,7 +13,13 @@ export type DocumentedWorld = Awaited<ReturnType<typeof startDocumentedWorld>>
  */
 export async function startDocumentedWorld() {
   const well = await startTestBridge({
-    settings: { backoff: '5', eos: '2999-12-31', eos_message: 'It was nice', max_request_bytes: '4096' },
+    settings: {
+      backoff: '5',
+      eos: '2999-12-31',
+      eos_message: 'It was nice',
+      max_request_bytes: '4096',
+      readable_collections: 'bookmarks, history',
+    },
     writable: ['bookmarks'],
   })
   const proxy = await startFaultProxy({ target: well.sandbox.storageUrl })
@@ -46,7 +53,10 @@ export async function startDocumentedWorld() {
 }
 
 /** The storage's normal behaviour: announces the remaining quota. */
-export const announceQuota: Plan = () => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': '500' } })
+export const announceQuota: Plan = () => ({
+  kind: 'rewrite',
+  headers: { 'X-Weave-Quota-Remaining': '-0.50' },
+})
 
 /** Sends a request to any of the bridges as the user of `well`. */
 export function askAt(url: string, world: DocumentedWorld, path: string, init: RequestInit): Promise<Answer> {
@@ -54,7 +64,7 @@ export function askAt(url: string, world: DocumentedWorld, path: string, init: R
   return request(url + path, { ...init, headers })
 }
 
-/** An app with all its parts, in which the storage and transactions throw unexpected errors. */
+/** An app with all its parts, in which the storage and transactions throw unexpected errors, and root views are too many. */
 function startDefectiveApp() {
   const memory = new MemoryBudget(1_000_000)
   const { app, url } = listenApp({
@@ -64,6 +74,7 @@ function startDefectiveApp() {
     }),
     openStorage: () => Promise.reject(new Error('A defect')),
     transact: () => Promise.reject(new Error('A defect')),
+    identify: () => Promise.reject(overload),
     now: Date.now,
     observers: { request() {}, listBroken() {}, batch() {}, error() {} },
     load: { isFull: false, refuse() {}, acquire: () => () => {}, backoffSeconds: 0 },

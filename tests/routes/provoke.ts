@@ -31,7 +31,7 @@ export function provoke(place: Place, status: number, world: DocumentedWorld): P
     case 429:
       return withFault(world, { kind: 'status', status }, () => ask())
     case 404:
-      return ask({}, { record_id: 'absent', file: 'absent.css' })
+      return ask({}, { collection_id: 'passwords', file: 'absent.css' })
     case 405:
       return ask({}, { collection_id: 'history' })
     case 410:
@@ -39,13 +39,15 @@ export function provoke(place: Place, status: number, world: DocumentedWorld): P
     case 412:
       return ask({ headers: { 'If-Match': '"10"' } })
     case 413:
-      return ask({ body: { data: { payload: 'x'.repeat(5000) } } })
+      if (['PUT', 'POST'].includes(place.method))
+        return ask({ body: { data: { payload: 'x'.repeat(5000) } } })
+      return withFault(world, { kind: 'status', status }, () => ask())
     case 415:
       return ask({ headers: { 'Content-Type': 'text/plain' } })
     case 500:
       return askElsewhere(world.defective.url)
     case 503:
-      return askElsewhere(world.cutOff.url)
+      return askElsewhere(place.path === '/' ? world.defective.url : world.cutOff.url)
     default:
       return null
   }
