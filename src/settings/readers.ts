@@ -180,6 +180,7 @@ export const collectionNames: Reader<Set<string> | null> = (given) => {
   const remedy = 'write all, or names such as crypto, tabs'
   const names = given.split(',').map((name) => name.trim())
   const canonical = names.map((name) => canonicalCollection(name))
+  if (canonical.includes('all')) return { problem: `combines "all" with other names: ${remedy}` }
   const wrong = names.find((_, place) => canonical[place] === null)
   if (wrong !== undefined) return invalidValue(wrong, `is not a collection name: ${remedy}`)
   return { value: new Set(canonical as string[]) }

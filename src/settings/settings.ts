@@ -78,7 +78,7 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   const { httpHost, httpScheme, corsOrigins } = settings
   // Browsers also send the origin of our own pages.
   if (httpHost !== null) corsOrigins?.add(new URL(`${httpScheme ?? 'http'}://${httpHost}`).origin)
-  return { settings, effective, warnings: [...warnings, ...collectionWarnings(given)] }
+  return { settings, effective, warnings: [...warnings, ...collectionWarnings(given, settings)] }
 }
 
 /**
@@ -125,14 +125,20 @@ function lineOf({ where }: SettingsProblem): number {
 }
 
 /** Warns about settings of collections that Firefox does not have; other programs may have them. */
-function collectionWarnings(given: Map<string, { source: string }>): string[] {
+function collectionWarnings(
+  given: Map<string, { source: string }>,
+  { readableCollections }: Settings,
+): string[] {
   const known = new Set(firefoxCollections)
   return [...given].flatMap(([name, { source }]) => {
-    const collection = collectionGate(name)?.collection
-    if (collection === undefined || known.has(collection)) return []
-    const meant = nearest(collection, firefoxCollections)
-    const remedy = meant ? `did you mean ${meant}?` : `Firefox has ${firefoxCollections.join(', ')}`
-    return [`${source}: service.${name}: Firefox has no collection ${quote(collection)}: ${remedy}`]
+    const gate = collectionGate(name)
+    const named = name === 'readable_collections' ? readableCollections : gate && [gate.collection]
+    const unknown = Array.from(named ?? []).filter((collection) => !known.has(collection))
+    return unknown.map((collection) => {
+      const meant = nearest(collection, firefoxCollections)
+      const remedy = meant ? `did you mean ${meant}?` : `Firefox has ${firefoxCollections.join(', ')}`
+      return `${source}: service.${name}: Firefox has no collection ${quote(collection)}: ${remedy}`
+    })
   })
 }
 

@@ -260,6 +260,8 @@ cors_origins = https://ok.example, null
   "null" is not an origin: write *, or origins such as https://app.example.org separated by commas
 cors_origins = *, https://a
   combines "*" with other origins: write *, or origins such as https://app.example.org separated by commas
+readable_collections = crypto, All
+  combines "all" with other names: write all, or names such as crypto, tabs
 metrics_listen = 9100
   % is not an address with a port: write HOST:PORT, such as 127.0.0.1:9100
 statsd_url = udp://localhost
@@ -478,12 +480,14 @@ certificate_ca_bundle = torn.pem
     const lines = ['bookmark', 'Tab', 'tabs', 'notes'].map(
       (name) => `service.record_${name}_put_enabled = 1\n`,
     )
-    const outcome = read(least + lines.join(''), { environment })
+    const readable = 'service.readable_collections = crypto, TAB, tabs\n'
+    const outcome = read(least + lines.join('') + readable, { environment })
 
     expect('warnings' in outcome && outcome.warnings).toEqual([
       'etc/bridge.ini:3: service.record_bookmark_put_enabled: Firefox has no collection "bookmark": did you mean bookmarks?',
       'etc/bridge.ini:4: service.record_tab_put_enabled: Firefox has no collection "tab": did you mean tabs?',
       'etc/bridge.ini:6: service.record_notes_put_enabled: Firefox has no collection "notes": Firefox has addons, addresses, bookmarks, clients, creditcards, crypto, extension-storage, forms, history, meta, passwords, prefs, tabs',
+      'etc/bridge.ini:7: service.readable_collections: Firefox has no collection "tab": did you mean tabs?',
       'environment SERVICE_RECORD_EXTENSION_STORAGE_DELETE_ENABLED: service.record_extension_storage_delete_enabled: Firefox has no collection "extension_storage": did you mean extension-storage?',
     ])
   })
