@@ -66,9 +66,9 @@ export const origins: Reader<Set<string> | null> = (given) => {
   return { value: new Set(items.map((item) => originOf(item)!)) }
 }
 
-/** Handles browser extensions, whose origins the URL standard calls opaque. */
+/** Handles browser extensions, whose origins the URL standard calls opaque. Rejects wildcards, which would match none. */
 function originOf(given: string): string | null {
-  const url = /^[\w+.-]+:\/\//.test(given) ? URL.parse(given.toLowerCase()) : null
+  const url = /^[\w+.-]+:\/\/[^*]+$/.test(given) ? URL.parse(given.toLowerCase()) : null
   if (!url?.host) return null
   const origin = `${url.protocol}//${url.host}`
   return url.href.replace(/\/$/, '') === origin ? origin : null

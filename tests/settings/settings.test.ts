@@ -258,6 +258,8 @@ cors_origins = https://ok.example, https://a/path
   "https://a/path" is not an origin: write *, or origins such as https://app.example.org separated by commas
 cors_origins = https://ok.example, null
   "null" is not an origin: write *, or origins such as https://app.example.org separated by commas
+cors_origins = https://*.example.org
+  "https://*.example.org" is not an origin: write *, or origins such as https://app.example.org separated by commas
 cors_origins = *, https://a
   combines "*" with other origins: write *, or origins such as https://app.example.org separated by commas
 readable_collections = crypto, All
