@@ -105,7 +105,10 @@ const hints: [RegExp, string][] = [
   [/CERT_HAS_EXPIRED/, ': its certificate has expired'],
   [/ECONNREFUSED/, ': nothing listens there; check service.token_server_url'],
   [/EPROTO/, ': no TLS there; check service.token_server_url'],
-  [/Lost the connection|No response/, ': check service.token_server_url'],
+  [
+    /Lost the connection|No response|Unusable response|is not JSON|too long/,
+    ': check service.token_server_url',
+  ],
   [/ENOTFOUND|EAI_|DNS_/, ': the host is unknown; check service.token_server_url'],
 ]
 

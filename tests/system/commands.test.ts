@@ -97,6 +97,22 @@ describe('the executable', () => {
     expect(cut.stderr).toMatch(/token server: Lost the connection .*: check service.token_server_url/)
   })
 
+  it('says what to do if another kind of server answers', async () => {
+    const answers = [
+      () => Response.redirect('https://sync.example/'),
+      () => Response.json({ hello: 1 }),
+      () => new Response('hi'),
+      () => new Response('x'.repeat(70_000)),
+    ]
+    for (const fetch of answers) {
+      using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch })
+
+      const { stderr } = await checkTokenServer(`http://127.0.0.1:${other.port}`)
+
+      expect(stderr).toMatch(/^token server: .*: check service.token_server_url$/m)
+    }
+  })
+
   it('suggests running without Redis if there is none, in check and serve', async () => {
     const settings = { cache_backend: 'redis', cache_url: `redis://127.0.0.1:${freePort()}` }
 
