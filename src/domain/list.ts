@@ -1,3 +1,4 @@
+import { invalid } from './errors.ts'
 import { toExposedJson, type SyncRecord, type Timestamp } from './record.ts'
 import type { ListFilter, PagePosition, RecordPage, SortOrder } from './record-storage.ts'
 
@@ -36,6 +37,16 @@ export function readSkip(position: PagePosition | undefined): number | null {
   if (position === undefined) return 0
   const match = skipPattern.exec(position.offset)
   return match ? Number(match[1]) : null
+}
+
+/**
+ * The timestamp that all pages of a list share. Throws for a position in a collection that was emptied or moved to another node since: its
+ * pages would end early and look complete.
+ */
+export function firstTimestampOf(position: PagePosition | undefined, current: Timestamp): Timestamp {
+  if (position && current < position.firstTimestamp)
+    throw invalid('querystring', '_token', 'the list no longer exists: start again from the first page')
+  return position?.firstTimestamp ?? current
 }
 
 /** Cuts a page out of a list in memory; `hasMore`: the storage has records after these. */

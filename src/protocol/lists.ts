@@ -1,6 +1,6 @@
 /** Lists and counts the records of a collection. */
 import { errno, ServiceError, type Problem } from '../domain/errors.ts'
-import { readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
+import { firstTimestampOf, readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
 import {
   floored,
@@ -56,9 +56,14 @@ export const listRecords = declare({
       case 'page':
         return pageReply(outcome.page, input, settings)
       case 'found': {
-        const timestamp = outcome.collections.get(input.params.collection_id.toLowerCase()) ?? zeroTimestamp
-        const empty = { timestamp, document: toListDocument([]), count: 0, next: null }
-        return collectionConditionReply(input.headers, timestamp) ?? pageReply(empty, input, settings)
+        const { ids, position } = readListOptions(input.query)
+        const current = outcome.collections.get(input.params.collection_id.toLowerCase()) ?? zeroTimestamp
+        const unmet = collectionConditionReply(input.headers, current)
+        if (unmet) return unmet
+        const timestamp = firstTimestampOf(position, current)
+        // HEAD of a page reads only the timestamp, too.
+        const count = ids?.length === 0 ? 0 : null
+        return pageReply({ timestamp, document: toListDocument([]), count, next: null }, input, settings)
       }
       default:
         return replyWithoutPage(outcome)
@@ -81,28 +86,24 @@ export const countRecords = declare({
     if (limit !== undefined || position || filter.ids?.length === 0) return { kind: 'timestamps' }
     return { kind: 'count', collection: params.collection_id.toLowerCase(), filter, precondition }
   },
-  // In a batch, counts the records of a list.
-  reply(outcome: OutcomeOf['count' | 'timestamps' | 'list'], { params, query, headers }) {
-    switch (outcome.outcome) {
-      case 'counted':
-        return countReply(outcome.count, outcome.timestamp)
-      case 'page': {
-        const { count, document, timestamp } = outcome.page
-        return countReply(count ?? readListDocument(document as Uint8Array).length, timestamp)
-      }
-      case 'found': {
-        const { limit, position } = readListOptions(query)
-        const current = outcome.collections.get(params.collection_id.toLowerCase()) ?? zeroTimestamp
-        const timestamp = position?.firstTimestamp ?? current
-        const isPage = limit !== undefined || position !== undefined
-        const counted = isPage ? emptyReply(200, versionHeaders(timestamp)) : countReply(0, timestamp)
-        return collectionConditionReply(headers, current) ?? counted
-      }
-      default:
-        return replyWithoutPage(outcome)
-    }
+  reply(outcome: OutcomeOf['count' | 'timestamps' | 'list'], input, settings) {
+    const { status, headers } = listRecords.reply(withCount(outcome), input, settings)
+    const total = headers['Total-Records']
+    return emptyReply(status, total === undefined ? headers : { ...headers, 'Total-Objects': total })
   },
 })
+
+/** The outcome of a list from that of its count. In a batch, counts the records of a list. */
+function withCount(outcome: OutcomeOf['count' | 'timestamps' | 'list']): OutcomeOf['timestamps' | 'list'] {
+  if (outcome.outcome === 'counted') {
+    const { timestamp, count } = outcome
+    return { outcome: 'page', page: { timestamp, count, document: toListDocument([]), next: null } }
+  }
+  if (outcome.outcome !== 'page') return outcome
+  const { page } = outcome
+  const count = page.count ?? readListDocument(page.document as Uint8Array).length
+  return { outcome: 'page', page: { ...page, count } }
+}
 
 function pageReply(page: RecordPage, { query, address }: ListInput, settings: Settings): Reply {
   const { count, document: body, next } = page
@@ -120,12 +121,6 @@ function pageReply(page: RecordPage, { query, address }: ListInput, settings: Se
 }
 
 type ListInput = Input<unknown, ListQuery>
-
-/** The record count, in headers. */
-function countReply(count: number, timestamp: Timestamp): Reply {
-  const total = String(count)
-  return emptyReply(200, { ...versionHeaders(timestamp), 'Total-Records': total, 'Total-Objects': total })
-}
 
 /**
  * The timestamp of a page; for an empty list of changes, `_since` if that is earlier. kinto.js takes a newer ETag without changes, as after

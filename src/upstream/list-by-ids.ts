@@ -1,9 +1,17 @@
 import { invalid } from '../domain/errors.ts'
-import { cutPage, idSelector, orders, readSkip, recordSelector, toListDocument } from '../domain/list.ts'
+import {
+  cutPage,
+  firstTimestampOf,
+  idSelector,
+  orders,
+  readSkip,
+  recordSelector,
+  toListDocument,
+} from '../domain/list.ts'
 import { evaluateCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
-import { firstTimestampOf, linesRequest, ListPages, readLines } from './list.ts'
+import { linesRequest, ListPages, readLines } from './list.ts'
 import { chunkIds, listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { ListOptions, ListOutcome, Snapshot } from '../domain/record-storage.ts'
 import type { UpstreamResponse } from './response.ts'

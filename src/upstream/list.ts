@@ -1,6 +1,14 @@
-import { invalid, UpstreamError } from '../domain/errors.ts'
-import { freeMemory, idSelector, listClosing, listOpening, readSkip, selectsIds } from '../domain/list.ts'
-import { noPrecondition, zeroTimestamp, type Precondition, type Timestamp } from '../domain/record.ts'
+import { UpstreamError } from '../domain/errors.ts'
+import {
+  firstTimestampOf,
+  freeMemory,
+  idSelector,
+  listClosing,
+  listOpening,
+  readSkip,
+  selectsIds,
+} from '../domain/list.ts'
+import { noPrecondition, zeroTimestamp, type Precondition } from '../domain/record.ts'
 import {
   jsonOf,
   lastModifiedOf,
@@ -14,13 +22,7 @@ import {
 } from './response.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { listQuery, preconditionHeaders, unmodifiedSinceHeader } from './request.ts'
-import type {
-  ByteSource,
-  ListOptions,
-  ListOutcome,
-  PagePosition,
-  RecordPage,
-} from '../domain/record-storage.ts'
+import type { ByteSource, ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
 
 /** Lists records: with a limit in one request, otherwise in as many as the storage has pages. */
@@ -308,16 +310,6 @@ function toLines(bytes: Uint8Array): Uint8Array {
   const values = jsonOf({ bytes })
   if (!Array.isArray(values)) throw unusable('the body is not a list')
   return Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
-}
-
-/**
- * The timestamp that all pages of a list share. Throws for a position in a collection that was emptied or moved to another node since: its
- * pages would end early and look complete.
- */
-export function firstTimestampOf(position: PagePosition | undefined, current: Timestamp): Timestamp {
-  if (position && current < position.firstTimestamp)
-    throw invalid('querystring', '_token', 'the list no longer exists: start again from the first page')
-  return position?.firstTimestamp ?? current
 }
 
 /** Throws if the number of records differs from the announced one. */

@@ -80,6 +80,14 @@ describe('flush_safe_etag', () => {
       expect([query, await etagOf(world, person, query)]).toEqual([query, `"${after}"`])
   })
 
+  it('does the same for HEAD', async () => {
+    const person = world.person()
+    const { before, after } = wipeOne(person)
+
+    expect(await etagOf(world, person, `?_since=${before}`, {}, 'HEAD')).toBe(`"${before}"`)
+    expect(await etagOf(world, person, '', {}, 'HEAD')).toBe(`"${after}"`)
+  })
+
   it('does the same inside a batch', async () => {
     const person = world.person()
     const { before } = wipeOne(person)
@@ -88,11 +96,14 @@ describe('flush_safe_etag', () => {
     const response = await fetch(`${world.url}/v1/batch`, {
       method: 'POST',
       headers: { ...person.headers, 'Content-Type': 'application/json' },
-      body: JSON.stringify({ requests: [{ path }] }),
+      body: JSON.stringify({ requests: [{ path }, { path, method: 'HEAD' }] }),
     })
     const { responses } = (await response.json()) as { responses: object[] }
 
-    expect(responses).toMatchObject([{ status: 200, headers: { ETag: `"${before}"` }, body: { data: [] } }])
+    expect(responses).toMatchObject([
+      { status: 200, headers: { ETag: `"${before}"` }, body: { data: [] } },
+      { status: 200, headers: { ETag: `"${before}"` }, body: {} },
+    ])
   })
 
   it.each(kintoVersions)('lets %s continue after a deletion without a tombstone', async (version) => {
@@ -136,8 +147,10 @@ async function etagOf(
   { bucket, headers }: Person,
   query: string,
   more: Record<string, string> = {},
+  method = 'GET',
 ): Promise<string | null> {
   const response = await fetch(`${url}/v1/buckets/${bucket}/collections/bookmarks/records${query}`, {
+    method,
     headers: { ...headers, ...more },
   })
   return response.headers.get('ETag')
