@@ -30,6 +30,11 @@ export const orders: Record<SortOrder, (a: SyncRecord, b: SyncRecord) => number>
 /** Records without a sortindex come last. */
 const weight = ({ sortindex = Number.MIN_SAFE_INTEGER }: SyncRecord) => sortindex
 
+/** Whether a storage's offset is printable ASCII without spaces, of a length that fits into the URL of the next page. */
+export function isOffset(text: string): boolean {
+  return /^[!-~]{1,1024}$/.test(text)
+}
+
 const skipPattern = /^skip:(\d{1,9})$/
 
 /** The number of records before a page of `cutPage`; null when the position has an offset of the storage. */

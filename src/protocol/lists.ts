@@ -1,6 +1,6 @@
 /** Lists and counts the records of a collection. */
 import { errno, ServiceError, type Problem } from '../domain/errors.ts'
-import { firstTimestampOf, readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
+import { firstTimestampOf, isOffset, readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
 import {
   floored,
@@ -239,11 +239,11 @@ export function writePageToken(position: PagePosition): string {
   return Buffer.from(`1.${position.firstTimestamp}.${position.offset}`, 'utf8').toString('base64url')
 }
 
-// Allows the longest offset that we accept from a storage.
-const tokenPattern = /^1\.(\d{1,15})\.([!-~]{1,1024})$/
+const tokenPattern = /^1\.(\d{1,15})\.(.+)$/
 
 /** Decodes a `_token`; null if invalid. */
 export function readPageToken(token: string): PagePosition | null {
   const match = tokenPattern.exec(Buffer.from(token, 'base64url').toString('utf8'))
-  return match ? { firstTimestamp: timestamp(Number(match[1])), offset: match[2]! } : null
+  if (!match || !isOffset(match[2]!)) return null
+  return { firstTimestamp: timestamp(Number(match[1])), offset: match[2]! }
 }

@@ -1,6 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { countJsonKeys } from '../domain/json.ts'
-import { joinBytes } from '../domain/list.ts'
+import { isOffset, joinBytes } from '../domain/list.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
 
@@ -131,13 +131,11 @@ export function recordCountOf(headers: Headers): number | null {
   return text !== null && /^\d{1,12}$/.test(text) ? Number(text) : null
 }
 
-const maxOffsetLength = 1024
-
 /** The opaque offset of the next page; null at the end. */
 export function nextOffsetOf(headers: Headers): string | null {
   const offset = headers.get('x-weave-next-offset')
   if (offset === null || offset === '') return null
-  if (offset.length > maxOffsetLength) throw unusable('the offset of the next page is too long')
+  if (!isOffset(offset)) throw unusable('the offset of the next page is invalid')
   return offset
 }
 

@@ -21,9 +21,13 @@ describe('recordCountOf and nextOffsetOf', () => {
     expect(recordCountOf(new Headers({ 'X-Weave-Records': '-12' }))).toBeNull()
     expect(recordCountOf(new Headers())).toBeNull()
     expect(nextOffsetOf(new Headers())).toBeNull()
-    expect(() => nextOffsetOf(new Headers({ 'X-Weave-Next-Offset': 'x'.repeat(2000) }))).toThrow(
-      'the offset of the next page is too long',
-    )
+  })
+
+  it('reject an offset that a page token cannot have', () => {
+    for (const offset of ['x'.repeat(1025), '5 6', '\u00e9'])
+      expect(() => nextOffsetOf(new Headers({ 'X-Weave-Next-Offset': offset }))).toThrow(
+        'the offset of the next page is invalid',
+      )
   })
 })
 
