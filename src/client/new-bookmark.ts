@@ -1,7 +1,7 @@
-import { bookmarkTree, foldersNamed, type BookmarkNode } from './bookmarks.ts'
+import { bookmarkTree, foldersNamed, sharedFields, type BookmarkNode } from './bookmarks.ts'
 import { isReadable, type ReadableRecord } from './collection.ts'
 import { ClientError } from './errors.ts'
-import { listOf, textOf } from './fields.ts'
+import { addressOf, listOf, tagsOf, textOf, type Fields } from './fields.ts'
 import type { ClearRecord } from './crypto.ts'
 import type { SyncClient, TransactionRequest } from './sync-client.ts'
 
@@ -12,6 +12,7 @@ export interface NewBookmark {
   title?: string
   /** The id or title of a folder. @default unfiled: "Other Bookmarks" */
   folder?: string
+  /** In addition to those of other bookmarks of its address. */
   tags?: string[]
 }
 
@@ -29,8 +30,9 @@ const longestUrl = 65_536
 const alwaysFitsBytes = 16_000
 
 /**
- * Adds a bookmark like Firefox does: writes it and its folder, which lists it in `children`, in one transaction. Rejects with
- * `ClientError`, and writes nothing, if Firefox would remove the URL, the folder does not exist, its title is ambiguous, or it is full.
+ * Adds a bookmark like Firefox does: writes it and its folder, which lists it in `children`, in one transaction. Bookmarks of the same address
+ * share their tags and their keyword: the new one gets them, and the others get new tags. Rejects with `ClientError`, and writes nothing,
+ * if Firefox would remove the URL, the folder does not exist, its title is ambiguous, or it is full.
  */
 export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Promise<AddedBookmark> {
   const { url, title = url, folder: wanted = 'unfiled', tags = [] } = bookmark
@@ -38,28 +40,35 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
   const records: ReadableRecord[] = []
   for await (const record of client.collection('bookmarks').records())
     if (isReadable(record)) records.push(record)
-  const { clear: folder, stored } = folderNamed(bookmarkTree(records), wanted).record
+  const parent = folderNamed(bookmarkTree(records), wanted).record
+  const folder = parent.clear
   const id = newId()
   // Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
   const dateAdded = Date.now() - 1000
   const place = { parentid: folder.id, parentName: textOf(folder.title), dateAdded }
   const child: ClearRecord = { id, type: 'bookmark', title, bmkUri: url, ...place, tags }
-  const changed: ClearRecord = { ...folder, children: [...listOf(folder.children), id] }
+  const address = addressOf(child)
+  const others = records.filter(({ clear }) => addressOf(clear) === address)
+  const shared = sharedFields([...others.map(({ clear }) => clear), child])
+  const untagged = others.filter(({ clear }) => shared.tags.some((tag) => !tagsOf(clear).includes(tag)))
   const put = async (clear: ClearRecord, headers: Record<string, string>): Promise<TransactionRequest> => {
     const data = { payload: await client.encrypt('bookmarks', clear) }
     return { method: 'PUT', collection: 'bookmarks', id: clear.id, headers, data }
   }
-  const requests = [
-    await put(child, { 'If-None-Match': '*' }),
-    await put(changed, { 'If-Match': `"${stored.last_modified}"` }),
-  ]
+  const change = ({ stored, clear }: ReadableRecord, fields: Fields) =>
+    put({ ...clear, ...fields }, { 'If-Match': `"${stored.last_modified}"` })
+  const requests = await Promise.all([
+    put({ ...child, ...shared }, { 'If-None-Match': '*' }),
+    change(parent, { children: [...listOf(folder.children), id] }),
+    ...untagged.map((record) => change(record, shared)),
+  ])
   if (requests[1]!.data!.payload!.length > alwaysFitsBytes) await requireRoom(client, requests, folder)
-  const [added, listed] = await client.transaction(requests)
+  const [added, ...changed] = await client.transaction(requests)
   // The id is random: if it exists, this transaction was applied before it was repeated.
   if (added!.status === 412) return { id, folder: folder.id, isUnlisted: false }
   requireWritten(added!)
-  if (listed!.status !== 412) requireWritten(listed!)
-  return { id, folder: folder.id, isUnlisted: listed!.status === 412 }
+  for (const response of changed) if (response.status !== 412) requireWritten(response)
+  return { id, folder: folder.id, isUnlisted: changed[0]!.status === 412 }
 }
 
 /** Throws `ClientError` for a URL that Firefox would remove at its next sync. */

@@ -53,6 +53,27 @@ describe('addBookmark', () => {
     expect([folder, node.title, node.parent!.record.stored.id]).toEqual(['unfiled', url, 'unfiled'])
   })
 
+  it('keeps the tags and the keyword of the address, and gives new tags to its other bookmarks', async () => {
+    const [one, two] = [
+      { id: 'same00000001', type: 'bookmark', title: 'One', bmkUri: 'https://same.example/', tags: ['kept'] },
+      { id: 'same00000002', type: 'bookmark', title: 'Two', bmkUri: 'https://same.example/', keyword: 'k' },
+    ]
+    const other = { id: 'same00000003', type: 'bookmark', bmkUri: 'https://same.example/other', tags: [] }
+    await upload(bridge, 'bookmarks', one, two, other)
+
+    const { id } = await addBookmark(client, { url: 'HTTPS://Same.example', tags: ['new', 'kept'] })
+    const again = await addBookmark(client, { url: 'https://same.example/' })
+
+    const records = await all(client.collection('bookmarks').records())
+    const clear = new Map(records.map((record) => [record.stored.id, record.clear]))
+    const shared = { tags: ['kept', 'new'], keyword: 'k' }
+    expect(clear.get(id)).toMatchObject({ bmkUri: 'HTTPS://Same.example', ...shared })
+    expect(clear.get(again.id)).toMatchObject(shared)
+    expect(clear.get(one.id)).toEqual({ ...one, ...shared })
+    expect(clear.get(two.id)).toEqual({ ...two, ...shared })
+    expect(clear.get(other.id)).toEqual(other)
+  })
+
   it('rejects a folder that does not exist, or whose title is ambiguous', async () => {
     const twin = (id: string) => ({ id, type: 'folder', title: 'Twins', parentid: 'menu', children: [] })
     await upload(bridge, 'bookmarks', twin('twin00000001'), twin('twin00000002'))

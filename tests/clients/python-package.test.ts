@@ -392,7 +392,7 @@ describe('add_bookmark', () => {
     proxy.plan(() => null)
 
     const byId = await add(file, { url, folder: 'half', title: 'cut too \ud83d' })
-    const byTitle = await add(file, { url, folder: 'cut \ud83d', tags: ['tag'] })
+    const byTitle = await add(file, { url: `${url}b`, folder: 'cut \ud83d', tags: ['tag'] })
     const twin = await add(file, { url, folder: 'twin \ud83d' })
     const none = await add(file, { url, folder: 'none \ud83d' })
 
@@ -412,8 +412,42 @@ describe('add_bookmark', () => {
       children: [byId.id, byTitle.id],
     })
     expect(clear.get(byId.id)).toMatchObject({ title: 'cut too \ud83d', parentName: 'cut \ud83d', tags: [] })
-    expect(clear.get(byTitle.id)).toMatchObject({ title: url, bmkUri: url, tags: ['tag'] })
+    expect(clear.get(byTitle.id)).toMatchObject({ title: `${url}b`, tags: ['tag'] })
   })
+
+  itWithPython(
+    `keeps tags and keyword of the address, and gives new tags to its other bookmarks${why}`,
+    async () => {
+      const one = {
+        id: 'one',
+        type: 'bookmark',
+        title: 'One',
+        bmkUri: 'https://same.example/ü',
+        tags: ['kept'],
+      }
+      const two = { ...one, id: 'two', bmkUri: 'https://same.example/%C3%BC', tags: [], keyword: 'k' }
+      const other = { ...one, id: 'other', bmkUri: 'https://other.example/', tags: [] }
+      const { file, client } = await someone(
+        { id: 'unfiled', type: 'folder', children: ['one', 'two', 'other'] },
+        one,
+        two,
+        other,
+      )
+      proxy.plan(() => null)
+
+      const { id } = await add(file, { url: 'HTTPS://Same.example/ü', tags: ['new', 'kept'] })
+
+      const records = await all((await client()).collection('bookmarks').records())
+      const clear = new Map(records.map((record) => [record.stored.id, record.clear]))
+      const shared = { tags: ['kept', 'new'], keyword: 'k' }
+      expect(clear.get(id)).toMatchObject({ bmkUri: 'HTTPS://Same.example/ü', ...shared })
+      expect([clear.get('one'), clear.get('two')]).toEqual([
+        { ...one, ...shared },
+        { ...two, ...shared },
+      ])
+      expect(clear.get('other')).toEqual(other)
+    },
+  )
 
   itWithPython(`rejects the URLs that JavaScript rejects, and writes nothing then${why}`, async () => {
     const { user, file } = await someone()

@@ -62,11 +62,15 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
   async function shownBookmarks(): Promise<Item[]> {
     const pulled = await world.pull('bookmarks')
     const records = pulled.filter(({ deleted }) => !deleted) as unknown as Item[]
-    return records.map(({ id, type, title, bmkUri, tags, parentid, children, dateAdded }) => ({
+    return records.map(({ id, type, title, bmkUri, tags, keyword, parentid, children, dateAdded }) => ({
       id,
       type,
       ...(type !== 'separator' && { title }),
-      ...(type === 'bookmark' && { bmkUri, ...(tags?.length && { tags: tags.toSorted() }) }),
+      ...(type === 'bookmark' && {
+        bmkUri,
+        ...(tags?.length && { tags: tags.toSorted() }),
+        ...(keyword && { keyword }),
+      }),
       parentid,
       ...(type === 'folder' && { children }),
       dateAdded,
@@ -282,6 +286,36 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect([added.errors, added.code]).toEqual(['Added to menu\n', 0])
       expect(bookmarks.find((item) => item.id === id)).toMatchObject({ title: 'Added', parentid: 'menu' })
       expect(bookmarks.find((item) => item.id === 'menu')!.children!.at(-1)).toBe(id)
+      expect(await shownBookmarks()).toEqual(bookmarks)
+    })
+
+    it('keeps the tags and the keyword of a page that they add again', async () => {
+      const url = 'https://twice.example/?q=%s'
+      const first = await call<string>('addBookmark', 'menu', {
+        title: 'first',
+        url,
+        tags: ['kept'],
+        keyword: 'tw',
+      })
+      await world.sync()
+
+      const second = await command('add', url)
+      await world.sync()
+      const third = await command('add', url, '--tag', 'new')
+      await world.sync()
+
+      const bookmarks = await ownBookmarks()
+      expect([second.code, third.code]).toEqual([0, 0])
+      expect(
+        bookmarks
+          .filter(({ bmkUri }) => bmkUri === url)
+          .map(({ id, tags, keyword }) => [id, tags, keyword])
+          .toSorted(),
+      ).toEqual(
+        [first, second.output.trimEnd(), third.output.trimEnd()]
+          .map((id) => [id, ['kept', 'new'], 'tw'])
+          .toSorted(),
+      )
       expect(await shownBookmarks()).toEqual(bookmarks)
     })
 

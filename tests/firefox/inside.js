@@ -82,7 +82,8 @@ async function bookmarks() {
     const children = ids ?? (type === 'folder' ? [] : undefined)
     const dateAdded = Math.floor(item.dateAdded / 1000)
     const tags = item.tags?.split(',').toSorted()
-    found.push({ id, type, title: item.title, bmkUri: item.uri, tags, parentid, children, dateAdded })
+    const { title, uri: bmkUri, keyword } = item
+    found.push({ id, type, title, bmkUri, tags, keyword, parentid, children, dateAdded })
     for (const child of item.children ?? []) visit(child, id)
   }
   for (const root of ['menu', 'toolbar', 'unfiled', 'mobile']) {
@@ -92,11 +93,12 @@ async function bookmarks() {
 }
 
 /** Adds an item at the end of a folder; resolves to its id. */
-async function addBookmark(parentid, { type = 'bookmark', title, url, tags }) {
+async function addBookmark(parentid, { type = 'bookmark', title, url, tags, keyword }) {
   const parentGuid = PlacesSyncUtils.bookmarks.recordIdToGuid(parentid)
   const code = PlacesUtils.bookmarks[`TYPE_${type.toUpperCase()}`]
   const { guid } = await PlacesUtils.bookmarks.insert({ parentGuid, type: code, title, url })
   if (tags) PlacesUtils.tagging.tagURI(Services.io.newURI(url), tags)
+  if (keyword) await PlacesUtils.keywords.insert({ url, keyword })
   return guid
 }
 

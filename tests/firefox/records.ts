@@ -7,6 +7,7 @@ export interface Item {
   title?: string
   bmkUri?: string
   tags?: string[]
+  keyword?: string
   parentid: string
   children?: string[]
   dateAdded?: number

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional
 from urllib.parse import unquote
 
-from .bookmarks import BookmarkNode, bookmark_tree, folders_named
-from .collection import SyncRecord
+from .bookmarks import BookmarkNode, bookmark_tree, folders_named, shared_fields, walk
 from .crypto import ClearRecord
 from .errors import ClientError
-from .fields import list_of, quoted, text_of
+from .fields import address_of, list_of, quoted, tags_of, text_of
 from .sync_client import SyncClient, TransactionRequest, TransactionResponse
 
 # Firefox removes bookmarks with a longer URL.
@@ -47,38 +46,51 @@ def add_bookmark(
 ) -> AddedBookmark:
     """Adds a bookmark like Firefox does: writes it and its folder, which lists it in `children`, in one transaction.
 
-    The default of `title` is the URL; `folder` is the id or title of a folder, by default `unfiled`, "Other Bookmarks". Raises ClientError,
-    and writes nothing, if Firefox would remove the URL, the folder does not exist, its title is ambiguous, or it is full.
+    The default of `title` is the URL; `folder` is the id or title of a folder, by default `unfiled`, "Other Bookmarks". Bookmarks of the same
+    address share their tags and their keyword: the new one gets them, and the others get new tags. Raises ClientError, and writes nothing,
+    if Firefox would remove the URL, the folder does not exist, its title is ambiguous, or it is full.
     """
     check_url(url)
-    node = _find_folder(client.collection("bookmarks").records(), folder)
-    stored, clear = node.record.stored, node.clear
+    tops = bookmark_tree(client.collection("bookmarks").records())
+    node = _find_folder(tops, folder)
+    parent_id, parent_name = node.record.stored.id, node.clear.get("title")
     id = base64.urlsafe_b64encode(os.urandom(9)).decode()
-    parent_name = clear.get("title")
     child: ClearRecord = {
         "id": id,
         "type": "bookmark",
         "title": url if title is None else title,
         "bmkUri": url,
-        "parentid": stored.id,
+        "parentid": parent_id,
         "parentName": parent_name if isinstance(parent_name, str) else "",
         # Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
         "dateAdded": int(time.time() * 1000) - 1000,
         "tags": list(tags),
     }
-    changed: ClearRecord = {**clear, "children": [*list_of(clear.get("children")), id]}
-    folder_put = _put(client, changed, {"If-Match": f'"{stored.last_modified}"'})
-    requests = [_put(client, child, {"If-None-Match": "*"}), folder_put]
+    address = address_of(child)
+    others = [other for other in walk(tops) if address_of(other.clear) == address]
+    shared = shared_fields([*(other.clear for other in others), child])
+    untagged = [other for other in others if not set(shared["tags"]) <= set(tags_of(other.clear))]
+    folder_put = _change(client, node, {"children": [*list_of(node.clear.get("children")), id]})
+    requests = [
+        _put(client, {**child, **shared}, {"If-None-Match": "*"}),
+        folder_put,
+        *(_change(client, other, shared) for other in untagged),
+    ]
     if len((folder_put.data or {})["payload"]) > _ALWAYS_FITS_BYTES:
         _require_room(client, requests, node)
-    added, listed = client.transaction(requests)
+    added, *changed = client.transaction(requests)
     # The id is random: if it exists, this transaction was applied before it was repeated.
     if added.status == 412:
-        return AddedBookmark(id, stored.id, False)
+        return AddedBookmark(id, parent_id, False)
     _require_written(added)
-    if listed.status != 412:
-        _require_written(listed)
-    return AddedBookmark(id, stored.id, listed.status == 412)
+    for response in changed:
+        if response.status != 412:
+            _require_written(response)
+    return AddedBookmark(id, parent_id, changed[0].status == 412)
+
+
+def _change(client: SyncClient, node: BookmarkNode, fields: ClearRecord) -> TransactionRequest:
+    return _put(client, {**node.clear, **fields}, {"If-Match": f'"{node.record.stored.last_modified}"'})
 
 
 def _put(client: SyncClient, clear: ClearRecord, headers: Dict[str, str]) -> TransactionRequest:
@@ -128,7 +140,7 @@ def _require_room(client: SyncClient, requests: List[TransactionRequest], node: 
 
     With both records, because a bridge reads the storage's limits only for several.
     """
-    _, listed = client.transaction(dataclasses.replace(each, headers={"If-Match": '"1"'}) for each in requests)
+    _, listed, *_ = client.transaction(dataclasses.replace(each, headers={"If-Match": '"1"'}) for each in requests)
     if listed.status != 413:
         return
     count = len(list_of(node.clear.get("children")))
@@ -144,8 +156,8 @@ def _require_written(response: TransactionResponse) -> None:
     raise ClientError(message, status=response.status)
 
 
-def _find_folder(records: Iterable[SyncRecord], wanted: str) -> BookmarkNode:
-    found = folders_named(bookmark_tree(records), wanted)
+def _find_folder(tops: Iterable[BookmarkNode], wanted: str) -> BookmarkNode:
+    found = folders_named(tops, wanted)
     if len(found) == 1:
         return found[0]
     if not found:
