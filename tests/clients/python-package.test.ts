@@ -461,6 +461,11 @@ describe('add_bookmark', () => {
       'http://a b/',
       'http://a%20b/',
       'http://a:b/',
+      'http://192.168.1.300/',
+      'http://1.2.3.4.5/',
+      'http://foo.1/',
+      'https://xn--a/',
+      '\xa0https://a.example/',
     ]
     const boundaryCases = [
       'http://a:70000/',
@@ -474,6 +479,9 @@ describe('add_bookmark', () => {
       'https://é.example/?q=[]',
       'HTTP://A',
       'http://u:p@a:8080/',
+      'http://0x7f.1./',
+      'http://１92.168.1.30/',
+      'https://XN--BCHER-KVA.example/',
       'javascript:1',
       'data:,a b',
     ]

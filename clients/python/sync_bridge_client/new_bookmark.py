@@ -7,7 +7,9 @@ import dataclasses
 import ipaddress
 import os
 import re
+import socket
 import time
+import unicodedata
 from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional
 from urllib.parse import unquote
@@ -22,6 +24,8 @@ from .sync_client import SyncClient, TransactionRequest, TransactionResponse
 _LONGEST_URL = 65_536
 # A folder of a few hundred entries, which fits into every storage.
 _ALWAYS_FITS_BYTES = 16_000
+# Control characters and spaces, which a URL may begin and end with.
+_STRIPPED = "".join(map(chr, range(0x21)))
 
 
 @dataclass(frozen=True)
@@ -108,13 +112,14 @@ def check_url(url: str) -> None:
 
 
 def _is_address(url: str) -> bool:
-    match = re.fullmatch(r"([a-z][a-z0-9+.-]*):(.*)", url.strip(), re.I | re.S)
+    match = re.fullmatch(r"([a-z][a-z0-9+.-]*):(.*)", url.strip(_STRIPPED), re.A | re.I | re.S)
     if match is None:
         return False
     scheme, rest = match[1].lower(), match[2]
     if scheme in ("http", "https", "ftp", "ws", "wss"):
         authority = re.split(r"[/\\?#]", rest.lstrip("/\\"), maxsplit=1)[0]
-        return _is_host(unquote(authority.rpartition("@")[2]), may_be_empty=False)
+        host = unicodedata.normalize("NFKC", unquote(authority.rpartition("@")[2]))
+        return _is_host(host, may_be_empty=False)
     if rest.startswith("//") and scheme != "file":
         return _is_host(re.split("[/?#]", rest[2:], maxsplit=1)[0].rpartition("@")[2], may_be_empty=True)
     return True
@@ -132,7 +137,24 @@ def _is_host(text: str, may_be_empty: bool) -> bool:
             return False
     if host == "":
         return may_be_empty and match[2] is None
-    return re.search(r"[\x00-\x20<>\\^|%\x7f\[\]@#?/]", host) is None
+    if re.search(r"[\x00-\x20<>\\^|%\x7f\[\]@#?/]", host):
+        return False
+    return may_be_empty or _is_domain(host.lower())
+
+
+def _is_domain(host: str) -> bool:
+    """Whether encoded labels can be decoded, and the host is an IPv4 address if its last label is a number, as browsers require."""
+    labels = (host[:-1] if host.endswith(".") else host).split(".")
+    try:
+        for label in labels:
+            # The first letter beyond ASCII that a host may have is U+00A1.
+            if label.startswith("xn--") and max(label[4:].encode().decode("punycode"), default="") < "\xa1":
+                return False
+        if re.fullmatch("[0-9]+|0x[0-9a-f]*", labels[-1]):
+            socket.inet_aton(".".join(labels))
+    except (OSError, UnicodeError):
+        return False
+    return True
 
 
 def _require_room(client: SyncClient, requests: List[TransactionRequest], node: BookmarkNode) -> None:
