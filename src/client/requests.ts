@@ -159,10 +159,7 @@ async function read(answer: Response, { method, body: sent, signal }: RequestOpt
     return { status, body, headers }
   signal?.throwIfAborted()
   if (ok && sent) throw unknownOutcome(cause)
-  if (ok)
-    throw !cause || cause instanceof SyntaxError
-      ? new ClientError('The bridge sent an unexpected response: is this its address?')
-      : brokenOff(cause)
+  if (ok) throw !cause || cause instanceof SyntaxError ? unexpectedResponse() : brokenOff(cause)
   const message =
     body?.message ??
     `The bridge returned ${status}${body || isHead ? '.' : ' without JSON: is this its address?'}`
@@ -173,6 +170,16 @@ async function read(answer: Response, { method, body: sent, signal }: RequestOpt
     // errno 104: the credentials are missing or contradictory, and a new token would not help.
     field: status !== 401 ? null : body?.errno === 104 ? 'keyId' : 'token',
   })
+}
+
+/** The list of a response. Throws `ClientError` if it is none. */
+export function requireList<Item>(data: unknown): Item[] {
+  if (Array.isArray(data)) return data
+  throw unexpectedResponse()
+}
+
+function unexpectedResponse(): ClientError {
+  return new ClientError('The bridge sent an unexpected response: is this its address?')
 }
 
 function brokenOff(cause?: unknown): ClientError {

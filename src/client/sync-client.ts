@@ -2,7 +2,7 @@ import { checkAccount, type Account } from './account.ts'
 import { Collection, type CollectionInfo } from './collection.ts'
 import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
-import { Requests, type ClientOptions } from './requests.ts'
+import { requireList, Requests, type ClientOptions } from './requests.ts'
 import type { TransactionRequest, TransactionResponse } from './transaction.ts'
 
 export type { TransactionRequest, TransactionResponse } from './transaction.ts'
@@ -34,7 +34,7 @@ export class SyncClient {
   /** The account's collections, sorted by name. */
   async collections(signal?: AbortSignal): Promise<CollectionInfo[]> {
     const { body } = await this.requests.ask(this.#path('/collections'), { signal })
-    return (body.data as { id: string; last_modified: number }[])
+    return requireList<{ id: string; last_modified: number }>(body.data)
       .map(({ id, last_modified }) => ({ name: id, lastModified: last_modified }))
       .toSorted((left, right) => (left.name < right.name ? -1 : 1))
   }
@@ -100,7 +100,8 @@ export class SyncClient {
     const syncKeyPair = this.#syncKeyPair()
     const path = this.#path('/collections/crypto/records/keys')
     const { body } = await this.requests.ask(path).catch((error: ClientError) => {
-      if (error.status !== 404) throw error
+      // errno 110: the record does not exist. Other servers also return 404.
+      if (error.errno !== 110) throw error
       throw new ClientError('This account has no keys yet: has any Firefox synced to it?', {
         status: 404,
       })

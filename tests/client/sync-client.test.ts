@@ -3,7 +3,7 @@ import { decryptRecord } from '../../src/client/crypto.ts'
 import { connect, SyncClient } from '../../src/client/sync-client.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
-import { accountAt } from './world.ts'
+import { accountAt, all } from './world.ts'
 
 let bridge: TestBridge
 beforeAll(async () => {
@@ -42,6 +42,27 @@ describe('a server that is not a bridge', () => {
     const message = 'The bridge sent an unexpected response: is this its address?'
 
     await expect(connect(accountAt(bridge), { fetch })).rejects.toMatchObject({ message, field: null })
+  })
+
+  it('is reported as such if it has no list of collections or records', async () => {
+    const client = new SyncClient(accountAt(bridge), {
+      fetch: () => Promise.resolve(Response.json({ data: {} })),
+    })
+    const message = 'The bridge sent an unexpected response: is this its address?'
+
+    const meta = client.collection('meta')
+
+    await expect(client.collections()).rejects.toThrow(message)
+    await expect(all(meta.records())).rejects.toThrow(message)
+    await expect(all(meta.records({ pageSize: null }))).rejects.toThrow(message)
+  })
+
+  it('is not an account without keys if it returns 404 to everything', async () => {
+    const fetch = () => Promise.resolve(new Response('<html>', { status: 404 }))
+    const elsewhere = { ...accountAt(bridge), bridgeUrl: `${bridge.url}/v2` }
+
+    await expect(connect(accountAt(bridge), { fetch })).rejects.toThrow('is this its address?')
+    await expect(connect(elsewhere)).rejects.toThrow('Unknown protocol version')
   })
 })
 

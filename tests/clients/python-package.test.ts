@@ -668,6 +668,7 @@ describe('invalid responses', () => {
     }
 
     const other = await errorWith({ kind: 'status', status: 200, body: '{"name":"other"}' })
+    const unlisted = await errorWith({ kind: 'status', status: 200, body: '{"data":{}}' })
     const moved = await errorWith({
       kind: 'status',
       status: 302,
@@ -681,13 +682,17 @@ describe('invalid responses', () => {
     const uncounted = (await play('count', file)).outcome.error
     const missing = await errorWith({ kind: 'status', status: 404, body: '<html>' })
     const cut = await errorWith({ kind: 'reset-mid-body', afterBytes: 20 })
+    planFor('/crypto/records/keys', { kind: 'status', status: 404, body: '<html>' })
+    const elsewhere = (await play('count', file)).outcome.error
     const { outcome } = await play('everything', file, { environment: { BRIDGE_URL: 'http://127.0.0.1:1' } })
 
     const unexpected = 'The bridge sent an unexpected response: is this its address?'
-    expect([other, moved, uncounted, missing, cut]).toEqual([
+    expect([other, unlisted, moved, uncounted, missing, elsewhere, cut]).toEqual([
       unexpected,
       unexpected,
       unexpected,
+      unexpected,
+      'The bridge returned 404 without JSON: is this its address?',
       'The bridge returned 404 without JSON: is this its address?',
       'The response was cut off: the storage or the connection failed.',
     ])

@@ -110,7 +110,7 @@ class Collection:
             next_page = answer.headers.get("Next-Page")
             if is_first:
                 last_modified = _moment_of(answer.headers)
-            yield Page([_stored_of(each) for each in answer.body["data"]], last_modified)
+            yield Page([_stored_of(each) for each in answer.data()], last_modified)
             # Only the query of the next URL is used, so the token is sent only to this bridge.
             if next_page is not None:
                 query = f"?{urlsplit(next_page).query}"

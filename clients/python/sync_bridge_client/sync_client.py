@@ -54,7 +54,7 @@ class SyncClient:
 
     def collections(self) -> List[CollectionInfo]:
         """The account's collections, sorted by name."""
-        data = self.requests.ask(self._path("/collections")).body["data"]
+        data = self.requests.ask(self._path("/collections")).data()
         return sorted((CollectionInfo(each["id"], each["last_modified"]) for each in data), key=lambda info: info.name)
 
     def collection(self, name: str) -> Collection:
@@ -133,12 +133,13 @@ class SyncClient:
         try:
             record = self.requests.ask(self._path("/collections/crypto/records/keys")).body["data"]
         except ClientError as error:
-            if error.status != 404:
+            # errno 110: the record does not exist. Other servers also return 404.
+            if error.errno != 110:
                 raise
             message = "This account has no keys yet: has any Firefox synced to it?"
             raise ClientError(message, status=404) from None
         try:
-            return collection_keys(sync_key_pair, record["id"], record.get("payload"))
+            return collection_keys(sync_key_pair, record.get("id", ""), record.get("payload"))
         except UnreadableRecord as error:
             message = "This sync key does not decrypt the account: it is outdated, or belongs to another account."
             raise ClientError(message, field="sync_key") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, List, Mapping, Optional
 
 import requests
 from kinto_http.exceptions import KintoException
@@ -45,6 +45,13 @@ class Answer:
 
     body: Any
     headers: Mapping[str, str]
+
+    def data(self) -> List[Any]:
+        """The list of the response. Raises ClientError if it is none."""
+        data = self.body.get("data")
+        if not isinstance(data, list):
+            raise ClientError(_UNEXPECTED)
+        return data
 
 
 class Requests:
