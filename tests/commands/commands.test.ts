@@ -191,6 +191,16 @@ describe('connect', () => {
     expect(code).toBe(1)
   })
 
+  it('removes a link with "disconnect", and the file with the secrets that it names', async () => {
+    const { account } = someone('linked')
+    const link = join(makeFolder(), 'link.env')
+    symlinkSync(account, link)
+
+    const { code } = await runWith(link, ['disconnect'])
+
+    expect([code, existsSync(account), readdirSync(join(link, '..'))]).toEqual([0, false, []])
+  })
+
   it('revokes the refresh token and removes the file with "disconnect"', async () => {
     const file = accountFile(renewable())
     const before = accounts.requests.length

@@ -78,10 +78,10 @@ export function keepToken(path: string, account: Account, host: Host): void {
   }
 }
 
-/** Removes an account's file. Throws `ClientError`. */
+/** Removes an account's file; of a symbolic link, also the file that has the secrets. Throws `ClientError`. */
 export function removeAccountFile(path: string): void {
   try {
-    rmSync(path, { force: true })
+    for (const each of [targetOf(path), path]) rmSync(each, { force: true })
   } catch (error) {
     throw new ClientError(`Cannot remove the account ${path} (${reasonOf(error)}): remove it yourself`)
   }
