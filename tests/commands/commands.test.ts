@@ -466,6 +466,21 @@ describe('export', () => {
     expect(readFileSync(join(folder, 'target.html'), 'utf8')).toStartWith('[')
   })
 
+  it.each(['/dev/stdout', '/dev/fd/3'])('continues an open file: %s', async (path) => {
+    const { account } = someone(`open ${path}`)
+    const file = join(makeFolder(), 'file')
+    const script = '{ echo before; "$0" export tabs --format urls --output "$1"; echo after; } > "$2" 3>&1'
+
+    const { code } = await runToEnd(['/bin/sh', '-c', script, executablePath, path, file], {
+      environment: { SYNC_BRIDGE_ACCOUNT: account },
+    })
+
+    expect([code, readFileSync(file, 'utf8')]).toEqual([
+      0,
+      expect.stringMatching(/^before\n(?:https:.*\n){2,}after\n$/),
+    ])
+  })
+
   it('leaves no partial file behind when it is interrupted', async () => {
     const { user, account } = someone('hasty')
     const titles = Array.from({ length: 20 }, (_, index) => `${index}`.repeat(100_000))

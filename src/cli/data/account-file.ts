@@ -87,13 +87,18 @@ export function removeAccountFile(path: string): void {
   }
 }
 
+/** The paths of files that are already open, such as standard output. */
+const openFile = /^(?:\/dev\/stdout|\/(?:dev|proc\/self)\/fd\/(\d+))$/
+
 /**
  * Replaces a file atomically, readable only for its owner. Syncs the contents before the rename, so that a power failure leaves no empty
- * file. Devices and pipes are opened and written to.
+ * file. Devices and pipes are opened and written to; a file that is already open continues after what other programs wrote to it.
  */
 export function writeWhole(path: string, parts: Iterable<string>): void {
   // Renaming would replace a device, such as /dev/null, with a file.
   if (isSpecial(path)) return writeParts(openSync(path, 'w'), parts)
+  const opened = openFile.exec(path)
+  if (opened) return writeParts(Number(opened[1] ?? 1), parts)
   const target = targetOf(path)
   const draft = join(dirname(target), `.${basename(target)}.${randomUUID()}`)
   const file = openSync(draft, 'wx', 0o600)
