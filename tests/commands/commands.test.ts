@@ -774,6 +774,19 @@ describe('open', () => {
     expect(await opened.exited).toBe(0)
   })
 
+  it('says which setting another bridge lacks, instead of a link to a page that does not exist', async () => {
+    await using bridge = await startTestBridge()
+    fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 1, history: 1 })
+    const account = accountFile(valuesOf(bridge.sandbox, bridge.user))
+
+    const { errors, code } = await runWith(account, ['open'], undefined, { BRIDGE_URL: bridge.url })
+
+    expect(errors).toBe(
+      `sync-bridge: The bridge at ${bridge.url} does not show data: its operator has to set service.explorer_enabled = true\n`,
+    )
+    expect(code).toBe(1)
+  })
+
   it('opens the explorer with a link that only its owner gets', async () => {
     const { user, account } = someone('opener')
     const temporary = makeFolder()

@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { ClientError } from '../../client/errors.ts'
 import { isRenewable, renewToken } from '../../client/token.ts'
 import { interruption } from '../signals.ts'
 import { withAccount } from './session.ts'
@@ -12,6 +13,12 @@ import type { Host } from '../host.ts'
 export function open(options: GivenOptions, host: Host): Promise<number> {
   return withAccount(options, host, { hasExplorer: true }, async ({ client, bridgeUrl, tell }) => {
     await client.keysOf('bookmarks')
+    await client.requests.ask('/explore', { method: 'HEAD' }).catch((error: ClientError) => {
+      if (error.status !== 404) throw error
+      throw new ClientError(
+        `The bridge at ${bridgeUrl} does not show data: its operator has to set service.explorer_enabled = true`,
+      )
+    })
     const secret = Buffer.from(host.randomBytes(24)).toString('base64url')
     const links = startLink(`/${secret}`, async () => {
       // Renews the token, so that the link still works hours later.
@@ -56,7 +63,7 @@ function startLink(path: string, target: () => Promise<string>) {
 function explorerLink(bridgeUrl: string, { bucket, keyId, token, syncKey }: Account): string {
   const values = { BUCKET: bucket, KEY_ID: keyId, BEARER_TOKEN: token, SYNC_KEY: syncKey }
   const fragment = Object.entries(values).map(([name, value]) => `${name}=${value}`)
-  return `${bridgeUrl.replace(/\/v1$/, '')}/v1/explore#${fragment.join('&')}`
+  return `${bridgeUrl.replace(/(?:\/v1)?\/?$/, '')}/v1/explore#${fragment.join('&')}`
 }
 
 function openInBrowser(page: string, { environment }: Host): void {
