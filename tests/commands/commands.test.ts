@@ -526,6 +526,15 @@ describe('export', () => {
     expect([errors, code]).toEqual(['sync-bridge: Cannot write /dev/full (no space left)\n', 1])
   })
 
+  it('accepts the first day of 1970, which begins before 1970 east of Greenwich', async () => {
+    const { account } = someone('eastern')
+    const command = ['export', 'history', '--since', '1970-01-01', '--format', 'json']
+
+    const { output, code } = await runWith(account, command, undefined, { TZ: 'Asia/Tokyo' })
+
+    expect([JSON.parse(output).length, code]).toEqual([3, 0])
+  })
+
   it('has one line for each URL', async () => {
     const { user, account } = someone('odd')
     const url = 'https://one.example/\nhttps://two.example/'

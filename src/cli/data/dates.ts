@@ -14,7 +14,8 @@ export function readMoment(options: GivenOptions, name: string, nowMs: number): 
   const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
   if (unit) return Math.max(0, nowMs - Number(count) * unitMs[unit]!)
   const [, day] = dateForm.exec(text) ?? []
-  const ms = day === undefined ? NaN : Date.parse(day === text ? `${text}T00:00` : text)
+  // East of Greenwich, the first day of 1970 begins before 1970.
+  const ms = day === undefined ? NaN : Math.max(0, Date.parse(day === text ? `${text}T00:00` : text))
   // February 30 would parse as a day in March.
   if (ms >= 0 && new Date(`${day}T00:00Z`).toISOString().startsWith(day!)) return ms
   const forms = 'write a date such as 2026-01-31 or 2026-01-31T18:00, or how long ago: 30m, 12h, 7d'
