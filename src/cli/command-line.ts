@@ -150,7 +150,7 @@ saves them in a file that only you can read.`,
       format: {
         value: 'FORMAT',
         meaning:
-          'bookmarks: html, json, csv, urls or markdown; tabs: json, csv, urls or markdown; others: csv or json',
+          'bookmarks: html, json, csv, urls or markdown; tabs: json, csv, urls or markdown; history, passwords: csv or json',
       },
       folder: { value: 'NAME', meaning: 'only this bookmarks folder, by title or id' },
       since,
