@@ -3,7 +3,7 @@ import { OtherWriters, rowRemovalMs } from '../../src/batch/other-writers.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { fieldLimits, tombstonePayload } from '../../src/domain/record.ts'
 import { ModelStorage } from '../support/model-storage.ts'
-import { onlyIfAbsent, put, remove, transact } from './transact.ts'
+import { list, onlyIfAbsent, put, remove, transact } from './transact.ts'
 
 const { ttlSeconds } = fieldLimits
 
@@ -79,6 +79,15 @@ describe('runTransaction: rows of deleted records', () => {
     expect(events.map(({ kind }) => kind)).toEqual(['committed'])
   })
 
+  it('are reported if they cannot be removed in time', async () => {
+    const storage = stored()
+    storage.fault = ({ name, number }) => (name === 'remove' && number < 500 ? 'unreachable' : null)
+
+    const { events } = await transact(storage, deletion)
+
+    expect(events.map(({ kind }) => kind)).toEqual(['unremoved', 'committed'])
+  })
+
   it.each([
     { kind: 'an empty record', record: { id: 'a', payload: '', ttlSeconds } },
     { kind: 'an invisible record', record: { id: 'a', payload: 'later' } },
@@ -136,10 +145,11 @@ describe('runTransaction: rows of deleted records', () => {
     }
     beforeRemoval(storage, () => storage.otherWrites('tabs', [{ id: 'c', payload: 'theirs' }]))
 
-    const { events } = await transact(storage, deletion)
+    const { outcomes, events } = await transact(storage, [...deletion, list('tabs')])
 
     expect(events.map(({ kind }) => kind)).toEqual(['committed'])
     expect(storage.callCounts.remove).toBe(2)
+    expect(outcomes[2]).toMatchObject({ page: { timestamp: storage.visible('tabs').get('b')!.lastModified } })
   })
 
   it('are inspected again if they are rewritten between their revelation and the next read', async () => {

@@ -189,8 +189,9 @@ describe('runTransaction: sizes', () => {
 })
 
 describe('runTransaction: refusals', () => {
-  it('reports a record that the storage rejects, and its effect on later operations', async () => {
+  it.each([100, 1])('reports a rejected record, and its effect: %d in an upload', async (maxPostRecords) => {
     const storage = new ModelStorage()
+    storage.maxima = { ...generousLimits, maxPostRecords }
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
     storage.refusedIds.set('bad', 'invalid')
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import type { Operation } from '../../src/domain/operation.ts'
 import type { RecordWrite } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { generousLimits, ModelStorage } from '../support/model-storage.ts'
+import { generousLimits, ModelStorage, type ModelFault } from '../support/model-storage.ts'
 import { put, remove, transact } from './transact.ts'
 
 /** A storage that can't stage, so `tabs` is committed before `zoo`, whose commit fails. The changes to `tabs` must be undone. */
@@ -23,6 +23,11 @@ describe('runTransaction: undo', () => {
     ['a record that had no sortindex', light, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
     ['that a record was not there', withSortindex, [put('tabs', 'b', { payload: 'new' })]],
     ['a deleted record', withSortindex, [remove('tabs', 'a')]],
+    [
+      'all but what expired',
+      light,
+      [put('tabs', 'a', { payload: 'new' }), put('tabs', 'b', { ttlSeconds: 0 })],
+    ],
     ['a replaced record', withSortindex, [remove('tabs', 'a'), put('tabs', 'a', { payload: 'new' })]],
     ...[0, 60].flatMap((ttlSeconds): [string, RecordWrite, Operation[]][] => [
       [`a life of more than ${ttlSeconds} s`, light, [put('tabs', 'a', { ttlSeconds })]],
@@ -60,27 +65,31 @@ describe('runTransaction: undo', () => {
     })
   })
 
-  it('keeps and reveals what another client has written in place of a deleted record', async () => {
+  it.each([
+    ['before the undo', 'write zoo', 15_000, { a: { payload: 'theirs' } }],
+    ['during the undo', 'snapshot tabs', 15_000, { a: { payload: 'theirs' } }],
+    ['and leaves it hidden if time is short', 'write zoo', 1500, {}],
+  ])('keeps what another client writes for a deleted id: %s', async (_, moment, patienceMs, kept) => {
     const storage = doomed()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },
       { id: 'b', payload: 'old' },
     ])
     storage.onCall = ({ name, collection }) => {
-      if (name !== 'write' || collection !== 'zoo') return
+      const isEarly = name === 'snapshot' && !storage.callCounts.rewrittenSince
+      if (isEarly || `${name} ${collection}` !== moment) return
       storage.onCall = () => {}
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
     }
 
-    const { events } = await transact(storage, [
-      remove('tabs', 'a'),
-      remove('tabs', 'b'),
-      put('tabs', 'c', { payload: 'new' }),
-      doom,
-    ])
+    const { events } = await transact(
+      storage,
+      [remove('tabs', 'a'), remove('tabs', 'b'), put('tabs', 'c', { payload: 'new' }), doom],
+      { patienceMs, deadlineAtMs: storage.clock.now() + 1500 },
+    )
 
     expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
+    expect(storage.contents()).toEqual({ tabs: { ...kept, b: { payload: 'old' } } })
   })
 
   it('restarts if another client writes during that check', async () => {
@@ -104,11 +113,12 @@ describe('runTransaction: undo', () => {
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, d: { payload: 'theirs' } } })
   })
 
-  it('recognizes a record that was overwritten after a lost response', async () => {
+  it('keeps what another client overwrites or deletes after a lost response', async () => {
     const storage = doomed()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },
       { id: 'b', payload: 'old' },
+      { id: 'c', payload: 'old' },
     ])
     const conflict = storage.fault
     storage.fault = (call) =>
@@ -119,14 +129,57 @@ describe('runTransaction: undo', () => {
       if (name !== 'snapshot' || collection !== 'tabs' || storage.callCounts.write === undefined) return
       storage.onCall = () => {}
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      storage.otherRemoves('tabs', ['c'])
     }
 
     await transact(storage, [
       put('tabs', 'a', { payload: 'new' }),
       put('tabs', 'b', { payload: 'new' }),
+      put('tabs', 'c', { payload: 'new' }),
       doom,
     ])
 
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
+  })
+
+  it.each<[string, ModelFault]>([
+    ['remove', 'reset-after'],
+    ['write', 'unreachable'],
+  ])('continues once it has begun, even if its %s fails', async (name, fault) => {
+    const storage = doomed()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    const untouched = storage.contents()
+    storage.fault = (call) => {
+      const isBegun = storage.callCounts.remove !== undefined
+      if (call.collection === 'zoo') return call.name === 'write' && !isBegun ? 'conflict' : null
+      if (!isBegun || call.name !== name) return null
+      storage.fault = () => null
+      return fault
+    }
+
+    const { events } = await transact(storage, [
+      put('tabs', 'a', { payload: 'new', sortindex: 2 }),
+      put('tabs', 'b', { payload: 'new' }),
+      doom,
+    ])
+
+    expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
+    expect(storage.contents()).toEqual(untouched)
+  })
+
+  it.each(['of the record', 'of all writes'])('is given up after five refusals: %s', async (refusal) => {
+    const storage = doomed()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.onCall = ({ name, collection }) => {
+      if (name !== 'write' || collection !== 'zoo') return
+      if (refusal === 'of the record') storage.refusedIds.set('a', 'invalid')
+      else storage.fault = (call) => (call.collection === 'zoo' ? 'conflict' : 'quota')
+    }
+    const startedAtMs = storage.clock.now()
+
+    const { events } = await transact(storage, [put('tabs', 'a', { payload: 'new' }), doom])
+
+    expect(events).toEqual([{ kind: 'partial', collections: ['tabs'] }])
+    expect(storage.clock.now() - startedAtMs).toBeWithin(3000, 8000)
   })
 })

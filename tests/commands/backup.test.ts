@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
@@ -104,11 +104,13 @@ describe('backup', () => {
     const { user, folder } = someone('twin')
     const command = ['backup', folder, '--keep', '2']
     for (const _ of [1, 2]) await run(user, command)
+    mkdirSync(join(folder, '.draft-other'))
 
     const outcomes = await Promise.all([run(user, command), run(user, command)])
 
     expect(outcomes.map(codeOf)).toEqual([0, 0])
     expect(backupsIn(folder).slice(-2)).toEqual([stored(user), stored(user)])
+    expect(readdirSync(folder)).toContain('.draft-other')
   })
 
   it('reports that most of a collection is gone, and then removes no old backup', async () => {

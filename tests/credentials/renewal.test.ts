@@ -9,7 +9,7 @@ const outage = new UpstreamError('timeout', 'No response')
 
 describe('Credentials.renew', () => {
   it('forgets what was rejected and calls the token server again', async () => {
-    const { credentials, exchanges } = startCredentials({ store: 'memory' })
+    const { credentials, exchanges } = startCredentials()
     const refused = await credentials.obtain(someIdentity())
 
     const renewed = await credentials.renew(someIdentity(), refused)
@@ -114,7 +114,7 @@ describe('Credentials.renew', () => {
     { name: 'remembers a refusal, so that a revoked user costs one call', error: refusal, exchangesInAll: 2 },
   ])('$name', async ({ error, exchangesInAll }) => {
     let fails = false
-    const { credentials, exchanges } = startCredentials({
+    const { clock, credentials, exchanges } = startCredentials({
       store: 'memory',
       exchange: async () => {
         if (fails) throw error
@@ -128,6 +128,9 @@ describe('Credentials.renew', () => {
     await expect(credentials.obtain(someIdentity())).rejects.toBe(error)
 
     expect(exchanges).toHaveLength(exchangesInAll)
+    clock.advance(5000)
+    await expect(credentials.obtain(someIdentity())).rejects.toBe(error)
+    expect(exchanges).toHaveLength(exchangesInAll + 1)
   })
 
   it('calls the token server if the store always fails', async () => {

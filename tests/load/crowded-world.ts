@@ -116,6 +116,7 @@ export function startCrowdedWorld(
   return {
     url,
     load,
+    memory,
     /** The reasons of rejected requests, in order. */
     rejections,
     server: app.server!,

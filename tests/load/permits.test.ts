@@ -206,6 +206,7 @@ describe('RequestLimit', () => {
     beShort(false)
 
     expect(limit.isFull).toBe(false)
+    expect(limit.acquire('a')).not.toBeNull()
     expect(rejections).toEqual(['memory', 'root-view'])
   })
 

@@ -51,9 +51,9 @@ describe('readSettings', () => {
     })
   })
 
-  it('reads service.<name> in any section and <name> in [service]', () => {
+  it('reads service.<name> in any section and <name> in [service], in any case', () => {
     const { port, workers, host } = settingsOf(
-      `service.port = 1\n[app:main]\nservice.workers = 2\n[service]\nhost = ::1\n${least}`,
+      `service.port = 1\n[app:main]\nService.workers = 2\n[Service]\nhost = ::1\n${least}`,
     )
 
     expect({ port, workers, host }).toEqual({ port: 1, workers: 2, host: '::1' })
@@ -243,7 +243,7 @@ cache_credentials_ttl_seconds = 0
   % is out of range: write a number from 1 to 86400
 batch_max_requests = 0
   % is out of range: write a number from 1 to 1000
-readonly = 2
+readonly = once
 readonly =
   % is not a boolean: write true or false
 record_tabs_enabled = true
@@ -386,7 +386,7 @@ certificate_ca_bundle = torn.pem
   })
 
   it.each([
-    ['all', null],
+    ['All', null],
     ['tabs', ['tabs']],
     ['Tabs, bookmarks,crypto', ['tabs', 'bookmarks', 'crypto']],
   ])('reads the collections that clients can read: %s', (text, names) => {

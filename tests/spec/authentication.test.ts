@@ -70,6 +70,7 @@ describe('section 8: what clients send', () => {
 
       expect([status, body.data[0].payload]).toEqual([200, user.name])
       expect(JSON.parse(headers.get('alert')!)).toMatchObject({ code: 'soft-eol' })
+      expectError(await list(user, { ...sent, 'X-Client-State': 'another' }, bucket), 401, 105)
     },
   )
 
@@ -81,6 +82,7 @@ describe('section 8: what clients send', () => {
 
     expect([answer.status, answer.body.data[0].payload]).toEqual([200, user.name])
     expect(JSON.parse(answer.headers.get('alert')!)).toMatchObject({ code: 'soft-eol' })
+    expectError(await list(user, { ...headers, 'X-KeyID': bridge.user.keyId }, 'default'), 401, 105)
   })
 
   it('the legacy form without any client state: 401', async () => {

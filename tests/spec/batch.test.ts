@@ -344,7 +344,11 @@ describe('section 5: paths and methods', () => {
 
     const { body } = await batch(
       {
-        requests: [{ path: `${forms}?_limit=2&_sort=oldest` }, { path: forms }],
+        requests: [
+          { path: `${forms}?_limit=2&_sort=oldest` },
+          { path: forms },
+          { method: 'HEAD', path: `${forms}?_before=1` },
+        ],
       },
       { as: user },
     )
@@ -356,6 +360,7 @@ describe('section 5: paths and methods', () => {
     expect(next.body.data).toHaveLength(2)
     expect(body.responses[1].headers['Total-Records']).toBe('5')
     expect(body.responses[1].body.data).toHaveLength(5)
+    expect(body.responses[2].headers['Total-Records']).toBe('0')
   })
 })
 

@@ -72,6 +72,8 @@ describe('section 3: filters', () => {
     // Raised to the next 10 ms: what changed at the step before it is not lost.
     ['_before=1700000000039', ['c', 'b', 'a']],
     ['_since=1700000000010&_before=1700000000040', ['c', 'b']],
+    ['_since=1700000000010&min_last_modified=1700000000030', ['e', 'd', 'c']],
+    ['_before=1700000000050&max_last_modified=1700000000020', ['b', 'a']],
     ['in_ids=c,a', ['c', 'a']],
     ['in_id=c,a', ['c', 'a']],
     ['in_ids=%20c%20,+a,,%20,', ['c', 'a']],
@@ -122,7 +124,7 @@ describe('section 3: filters', () => {
     '_before=x', 'gt_last_modified=x', 'lt_last_modified=1.5', '_sort=', '_sort=constructor', '_limit=0',
     '_limit=1.5', '_limit=1e3', '_limit=', `_limit=${'9'.repeat(30)}`, '_token=', '_token=garbage',
     '_token=%00', 'in_ids=a,..,b', 'in_ids=a%00b', 'in_ids=%ff',
-    'in_id=%00', 'not_id=%00',
+    'in_id=%00', 'not_id=%00', '_since=1&gt_last_modified=20',
     `in_ids=${'x'.repeat(65)}`, 'exclude_id=a%0ab', '_limit=1&_limit=x',
     ...['_since', '_limit', '_token'].map((name) => `${name}=${'9'.repeat(3000)}`),
   ] // prettier-ignore

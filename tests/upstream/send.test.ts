@@ -286,11 +286,12 @@ describe('the limits of calls in flight', () => {
     expect((await all).map(({ status }) => status)).toEqual([200, 200, 200, 200, 200])
   })
 
-  it('end the wait of calls that time out or whose client disconnects, and send nothing for them', async () => {
+  it('end the wait of calls that time out or whose client disconnects, and send only what completes a commit', async () => {
     const { proxy, send } = await start(undefined, { permits: permitsFor(1) })
     proxy.plan(({ path }) => (path === '/hang' ? { kind: 'hang' } : null))
     void send({ path: '/hang' }).catch(() => {})
     await eventually('it hangs', () => Promise.resolve(proxy.requests.length === 1))
+    expect((await send({ callClass: 'must-complete' })).status).toBe(200)
     const client = new AbortController()
 
     const write = failureOf(send({ method: 'POST', body: '[]', timeoutMs: 50, user: 'c' }))
@@ -299,7 +300,7 @@ describe('the limits of calls in flight', () => {
     client.abort()
     expect(await read).toMatchObject({ failure: 'abandoned' })
 
-    expect(proxy.requests).toHaveLength(1)
+    expect(proxy.requests).toHaveLength(2)
     proxy.release()
   })
 

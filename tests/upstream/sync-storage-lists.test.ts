@@ -154,15 +154,16 @@ describe('a list of more ids than a request can name', () => {
     expect(await idsOf(await listPage(storage, { ids }))).toEqual(ids.toSorted())
   })
 
-  it('selects by time, and evaluates preconditions', async () => {
+  it.each([10, 20_000])('selects by time, and evaluates preconditions: %d bytes each', async (bytes) => {
     const { storage, has } = await openRig()
-    const early = has(numbered(60))
+    const early = has(numbered(60).map((record) => ({ ...record, payload: 'x'.repeat(bytes) })))
     const late = has(numbered(60, 'late'))
     const ids = [...numbered(60), ...numbered(60, 'late')].map(({ id }) => id)
     const list = (precondition: Precondition) => storage.list('tabs', { sort: 'newest', ids }, precondition)
 
     expect(await listPage(storage, { ids, newer: early })).toMatchObject({ count: 60, timestamp: late })
     expect(await listPage(storage, { ids, older: late })).toMatchObject({ count: 60 })
+    expect(await listPage(storage, { ids, newer: late })).toMatchObject({ count: 0 })
     expect(await listPage(storage, { ids, excludedIds: new Set(['id1']) })).toMatchObject({ count: 119 })
     expect(await list(since('unmodified-since', early))).toEqual({
       outcome: 'precondition-failed',
@@ -198,10 +199,11 @@ describe('a list of more ids than a request can name', () => {
 })
 
 describe('a response larger than 64 MiB', () => {
-  it('streams in a list by ids, and does not count as an outage in a snapshot', async () => {
+  it('streams in a list by ids until the collection changes, and is no outage in a snapshot', async () => {
     const { storage, has } = await openRig()
     const ids = numbered(120).map(({ id }) => id)
     const payload = 'x'.repeat(1024 * 1024)
+    has(ids.slice(66).map((id) => ({ id, payload: 'small' })))
     for (let at = 0; at < 66; at += 22) has(ids.slice(at, at + 22).map((id) => ({ id, payload })))
 
     const { document, count } = await listPage(storage, { ids })
@@ -209,9 +211,15 @@ describe('a response larger than 64 MiB', () => {
     const source = document as ByteSource
     for (let piece = await source.read(); piece; piece = await source.read()) bytes += piece.length
 
-    expect(count).toBe(66)
+    expect(count).toBe(120)
     expect(bytes).toBeGreaterThan(66 * payload.length)
     expect(await failureOf(storage.snapshot('tabs', ids))).toMatchObject({ status: 413, errno: 113 })
+
+    const two = await listPage(storage, { ids, limit: 2 })
+    const others = await listPage(storage, { ids, limit: 118, position: two.next! })
+    has([{ id: 'id0', payload: 'changed' }])
+    expect([two.count, others.count, others.next]).toEqual([2, 118, null])
+    expect(await failureOf(recordsOf(others))).toMatchObject({ failure: 'refused' })
   })
 })
 

@@ -121,7 +121,8 @@ describe('write', () => {
     [{ kind: 'hang-after' }, unknown('timeout')],
     [{ kind: 'status-after', status: 502 }, unknown('refused')],
     [answered(500, '0'), unknown('refused')],
-    [answered(503), unknown('refused')],
+    [{ kind: 'status', status: 503, headers: { 'Retry-After': '10' } }, unknown('refused')],
+    [answered(408), unknown('bad-response')],
     [
       { kind: 'status', status: 503, headers: { 'Retry-After': '600' }, body: '0' },
       { ...unknown('refused'), retryAfterSeconds: 600 },
@@ -145,9 +146,10 @@ describe('write', () => {
     expect(proxy.requests).toHaveLength(1)
   })
 
-  it('is not started after the deadline, but completed once it has begun', async () => {
-    const { open, before, proxy, clock } = await start()
+  it('is not started after the deadline, but completed once it has begun, without a permit', async () => {
+    const { open, before, proxy, clock, calls } = await start()
     const storage = await open({ deadlineAtMs: clock.nowMs - 1 })
+    while (calls.tryAcquire(proxy.url, storage.owner)) continue
 
     expect(await failureOf(storage.write('tabs', [{ id: 'a' }], before))).toMatchObject({
       failure: 'timeout',
@@ -278,6 +280,14 @@ describe('rejected credentials of a write', () => {
     const failure = await failureOf(write(storage, before))
 
     expect(failure).toMatchObject({ failure: 'timeout', applied: 'no', retryAfterSeconds: 7 })
+  })
+
+  it('are renewed once', async () => {
+    const { storage, before, proxy, renewals } = await start()
+    proxy.plan(() => ({ kind: 'status', status: 401, body: '0' }))
+
+    expect(await failureOf(storage.remove('tabs', ['a'], before))).toMatchObject({ status: 401 })
+    expect(renewals).toHaveLength(1)
   })
 
   it('exclude a storage that a read has found since', async () => {
