@@ -66,8 +66,7 @@ export class Undo {
     const unrevealed = new Set(rows?.unrevealed)
     for (const [id, change] of pending) {
       // Keeps changes of other writers, and what an earlier attempt has restored.
-      if (rows?.theirs.has(id) || unrevealed.has(id) || !this.#isOurs(change, records.get(id) ?? null))
-        pending.delete(id)
+      if (unrevealed.has(id) || !this.#isOurs(change, records.get(id) ?? null)) pending.delete(id)
     }
     const since = await this.#remove(timestamp, (id) => records.has(id))
     return since !== null && (await this.#write(since))

@@ -134,7 +134,7 @@ export class WrittenCollection {
   async undo(): Promise<UndoResult> {
     const { storage, collection, state, context } = this
     if (this.#isInDoubt && !(await this.#resolveDoubt()))
-      return { left: 'unknown', isFinal: !context.isMultiCollection || this.#fences >= maxFences }
+      return { left: 'unknown', isFinal: this.#fences >= maxFences }
     if (!state.commit) return { left: 'nothing', isFinal: true }
     this.#undo ??= new Undo(storage, collection, state, context.budget)
     if (await this.#undo.attempt()) return { left: 'undone', isFinal: true }

@@ -184,7 +184,6 @@ export class Credentials {
       assertionExpiry(identity),
       credentials.expiresAtMs - expiryMarginMs,
     )
-    if (expiresAtMs <= nowMs) return
     this.#remember(identity, { credentials, expiresAtMs })
     // Not awaited: a slow store must not delay a response.
     if (this.#options.store) void this.#share(this.#options.store, identity, { credentials, expiresAtMs })
@@ -245,8 +244,6 @@ function isSame(a: SyncCredentials, b: SyncCredentials): boolean {
  * Verifies nothing, because the token server does; ignores what it can't parse; never throws.
  */
 export function assertionExpiry({ assertion }: Pick<Identity, 'assertion'>): number {
-  // An opaque access token.
-  if (!assertion.includes('.')) return Infinity
   return Math.min(...assertion.split('~').map(readExpiry))
 }
 

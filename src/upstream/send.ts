@@ -100,7 +100,11 @@ export function createUpstream(options: UpstreamOptions) {
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
       // Calls that finish or undo a commit never wait; batches bound their number.
-      if (request.callClass !== 'must-complete' && (await call.acquirePermit())) throwIfRefused(request)
+      if (request.callClass !== 'must-complete') {
+        await call.acquirePermit()
+        // Other calls may have failed meanwhile, or become the trial call.
+        throwIfRefused(request)
+      }
       call.guard = breakers.begin(request)
       // Over HTTP/2 the runtime repeats a refused DELETE by itself, even one that was applied.
       const mayBeRepeated = request.method === 'DELETE' && transport.sharesConnection(url.origin)
@@ -265,15 +269,12 @@ class Call implements BodyStream {
     this.request.holder?.memory.grow(bytes)
   }
 
-  /** Resolves to whether it had to wait. */
-  async acquirePermit(): Promise<boolean> {
+  async acquirePermit(): Promise<void> {
     const { url, user } = this.request
     const { calls } = this.upstream
-    const waits = !calls.tryAcquire(url.origin, user)
-    if (waits) await calls.acquire(url.origin, user, this.signal)
+    await calls.acquire(url.origin, user, this.signal)
     this.#holdsPermit = true
     this.signal.throwIfAborted()
-    return waits
   }
 
   releasePermit(): void {

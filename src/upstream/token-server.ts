@@ -52,7 +52,7 @@ export class TokenServer {
     headers.Authorization = `${scheme} ${assertion}`
     // The root view has no client state.
     if (scheme === 'BrowserID' && clientState) headers['X-Client-State'] = clientState
-    if (scheme === 'Bearer' && keyId !== undefined) headers['X-KeyID'] = keyId
+    if (keyId !== undefined) headers['X-KeyID'] = keyId
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
     const response = await send(request)
     this.#pauses.recordResponse(name, response, now())

@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
+import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { readBounded, type UpstreamResponse } from '../../src/upstream/response.ts'
 import { createPermits, PermitPool } from '../../src/load/permits.ts'
 import { eventually } from '../support/eventually.ts'
@@ -230,6 +231,24 @@ describe('createSend', () => {
 
     expect([answer.status, answer.bytes.length, answer.stream]).toEqual([status, 0, null])
     await ended.promise
+  })
+
+  it('lets one of many concurrent calls try an open circuit', async () => {
+    let nowMs = 0
+    const breakers = new Breakers({ now: () => nowMs, random: () => 0.5 })
+    const { proxy, send } = await start(undefined, { breakers })
+    proxy.plan(({ method }) => ({ kind: method === 'POST' ? 'reset-after' : 'hang' }))
+    for (const user of ['a', 'b', 'c']) await failureOf(send({ method: 'POST', body: '[]', user }))
+    nowMs += 5000
+
+    const trial = send({ user: 'a' })
+    const others = await Promise.all(['a', 'b', 'c'].map((user) => failureOf(send({ user }))))
+    await proxy.waitFor(() => proxy.requests.length === 4)
+    proxy.release()
+
+    expect((await trial).status).toBe(200)
+    expect(others.map((error) => String(error).includes('Circuit open'))).toEqual([true, true, true])
+    expect(proxy.requests).toHaveLength(4)
   })
 
   it('releases its permit, however a call ends', async () => {
