@@ -1,4 +1,4 @@
-import { listOf, tagsOf, textOf, type Fields } from './fields.ts'
+import { listOf, textOf } from './fields.ts'
 import type { ReadableRecord } from './collection.ts'
 
 /** A bookmark, or a folder with its contents. `More` is the type of the fields that the caller adds. */
@@ -126,14 +126,4 @@ export function foldersNamed<More>(tops: BookmarkNode<More>[], wanted: string): 
   const folders = walk(tops).filter(({ kind }) => kind === 'folder')
   const byId = folders.filter(({ record }) => record.stored.id === wanted)
   return byId.length > 0 ? byId : folders.filter(({ title }) => title === wanted)
-}
-
-/**
- * The tags and the keyword of bookmarks with the same `addressOf`, from all of them. Firefox keeps both for the address: if it receives one of
- * these bookmarks without them, all lose them.
- */
-export function sharedFields(bookmarks: Fields[]): { tags: string[]; keyword?: string } {
-  const tags = [...new Set(bookmarks.flatMap(tagsOf))]
-  const keyword = bookmarks.map((bookmark) => textOf(bookmark.keyword)).find((each) => each !== '')
-  return { tags, ...(keyword !== undefined && { keyword }) }
 }

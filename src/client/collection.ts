@@ -1,7 +1,7 @@
 import { decryptRecord, UnreadableRecord, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
-import { requireList, type Requests } from './requests.ts'
 import type { StoredRecord } from './record-list.ts'
+import type { Requests } from './requests.ts'
 
 export type { StoredRecord } from './record-list.ts'
 
@@ -111,7 +111,7 @@ export class Collection {
         if (lastModified === 0) throw new ClientError('The response has no ETag: does a proxy remove it?')
         asked = ask(limited(lastModified))
       }
-      for await (const records of parts) yield { records: requireList(records), lastModified }
+      for await (const records of parts) yield { records, lastModified }
       if (isLast) return
       isFirst = next === null
     }

@@ -27,12 +27,6 @@ export function webAddress(value: unknown): string | null {
   return typeof value === 'string' && /^https?:\/\//i.test(value) ? value : null
 }
 
-/** A bookmark's address in the form that Firefox stores, for comparison; empty if it has none. */
-export function addressOf({ bmkUri }: Fields): string {
-  const url = textOf(bmkUri)
-  return URL.canParse(url) ? new URL(url).href : url
-}
-
 export function isMoment(ms: number): boolean {
   return ms > 0 && ms < 8.64e15
 }

@@ -1,7 +1,8 @@
-import { bookmarkTree, foldersNamed, sharedFields, type BookmarkNode } from './bookmarks.ts'
+import { addressOf, sharedFields } from './addresses.ts'
+import { bookmarkTree, foldersNamed, type BookmarkNode } from './bookmarks.ts'
 import { isReadable, type ReadableRecord } from './collection.ts'
 import { ClientError } from './errors.ts'
-import { addressOf, listOf, tagsOf, textOf, type Fields } from './fields.ts'
+import { listOf, tagsOf, textOf, type Fields } from './fields.ts'
 import type { ClearRecord } from './crypto.ts'
 import type { SyncClient, TransactionRequest } from './sync-client.ts'
 

@@ -1,3 +1,5 @@
+import { ClientError } from './errors.ts'
+
 /** A record as the bridge returns it. */
 export interface StoredRecord {
   id: string
@@ -51,9 +53,11 @@ export async function* parseRecords(
 
   function parse(list: string): StoredRecord[] {
     try {
-      return JSON.parse(list).data
+      const { data } = JSON.parse(list)
+      if (Array.isArray(data)) return data
     } catch (error) {
       throw brokenOff(error)
     }
+    throw new ClientError('The bridge sent an unexpected response: it has no list of records')
   }
 }

@@ -154,32 +154,26 @@ async function read(answer: Response, { method, body: sent, signal }: RequestOpt
   const isHead = method === 'HEAD'
   let cause: unknown
   const body: Body = isHead ? null : await answer.json().catch((error: unknown) => void (cause = error))
-  // Every success of a bridge has one of these; other servers also return JSON.
-  if (ok && (isHead || typeof (body?.data ?? body?.responses ?? body?.settings) === 'object'))
+  const { data, responses, settings, errno } = body ?? {}
+  // Every success of a bridge has a list, a record with an id, or settings; other servers also return JSON.
+  if (ok && (isHead || Array.isArray(data ?? responses) || data?.id || settings))
     return { status, body, headers }
   signal?.throwIfAborted()
   if (ok && sent) throw unknownOutcome(cause)
-  if (ok) throw !cause || cause instanceof SyntaxError ? unexpectedResponse() : brokenOff(cause)
+  if (ok)
+    throw !cause || cause instanceof SyntaxError
+      ? new ClientError('The bridge sent an unexpected response: is this its address?')
+      : brokenOff(cause)
   const message =
     body?.message ??
     `The bridge returned ${status}${body || isHead ? '.' : ' without JSON: is this its address?'}`
   const seconds = Number(headers.get('Retry-After'))
   throw new ClientError(seconds > 0 ? `${message} (in ${seconds} s)` : message, {
     status,
-    errno: body?.errno,
+    errno,
     // errno 104: the credentials are missing or contradictory, and a new token would not help.
-    field: status !== 401 ? null : body?.errno === 104 ? 'keyId' : 'token',
+    field: status !== 401 ? null : errno === 104 ? 'keyId' : 'token',
   })
-}
-
-/** The list of a response. Throws `ClientError` if it is none. */
-export function requireList<Item>(data: unknown): Item[] {
-  if (Array.isArray(data)) return data
-  throw unexpectedResponse()
-}
-
-function unexpectedResponse(): ClientError {
-  return new ClientError('The bridge sent an unexpected response: is this its address?')
 }
 
 function brokenOff(cause?: unknown): ClientError {

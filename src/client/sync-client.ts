@@ -2,7 +2,7 @@ import { checkAccount, type Account } from './account.ts'
 import { Collection, type CollectionInfo } from './collection.ts'
 import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
-import { requireList, Requests, type ClientOptions } from './requests.ts'
+import { Requests, type ClientOptions } from './requests.ts'
 import type { TransactionRequest, TransactionResponse } from './transaction.ts'
 
 export type { TransactionRequest, TransactionResponse } from './transaction.ts'
@@ -34,7 +34,7 @@ export class SyncClient {
   /** The account's collections, sorted by name. */
   async collections(signal?: AbortSignal): Promise<CollectionInfo[]> {
     const { body } = await this.requests.ask(this.#path('/collections'), { signal })
-    return requireList<{ id: string; last_modified: number }>(body.data)
+    return (body.data as { id: string; last_modified: number }[])
       .map(({ id, last_modified }) => ({ name: id, lastModified: last_modified }))
       .toSorted((left, right) => (left.name < right.name ? -1 : 1))
   }

@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'bun:test'
-import { bookmarkTree, foldersNamed, sharedFields, walk } from '../../src/client/bookmarks.ts'
+import { bookmarkTree, foldersNamed, walk } from '../../src/client/bookmarks.ts'
 import { isReadable } from '../../src/client/collection.ts'
-import { addressOf } from '../../src/client/fields.ts'
 import { bookmark, folder, record, shape, titles, unreadable } from './records.ts'
 
 describe('bookmarkTree', () => {
@@ -145,18 +144,5 @@ describe('foldersNamed', () => {
     const idsOf = (wanted: string) => foldersNamed(tree, wanted).map(({ record: { stored } }) => stored.id)
 
     expect([idsOf('Recipes'), idsOf('one'), idsOf('absent')]).toEqual([['one', 'two'], ['one'], []])
-  })
-})
-
-describe('sharedFields', () => {
-  it('has the tags and the keyword of all bookmarks of an address, as Firefox keeps them', () => {
-    const written = ['https://a.example', 'HTTPS://A.example:443/', 'https://b.example/', undefined]
-    const addresses = written.map((bmkUri) => addressOf({ bmkUri }))
-    const [bare, tagged] = [{ tags: ['one'] }, { tags: ['two', 'one', 3], keyword: 'k' }]
-
-    const fields = [sharedFields([bare, tagged, { tags: 'none' }]), sharedFields([bare, { keyword: '' }])]
-
-    expect(addresses).toEqual(['https://a.example/', 'https://a.example/', 'https://b.example/', ''])
-    expect(fields).toEqual([{ tags: ['one', 'two'], keyword: 'k' }, { tags: ['one'] }])
   })
 })

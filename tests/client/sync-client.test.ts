@@ -48,7 +48,7 @@ describe('a server that is not a bridge', () => {
     const client = new SyncClient(accountAt(bridge), {
       fetch: () => Promise.resolve(Response.json({ data: {} })),
     })
-    const message = 'The bridge sent an unexpected response: is this its address?'
+    const message = 'The bridge sent an unexpected response'
 
     const meta = client.collection('meta')
 

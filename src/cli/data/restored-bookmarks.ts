@@ -1,5 +1,5 @@
-import { sharedFields } from '../../client/bookmarks.ts'
-import { addressOf, listOf, textOf, type Fields } from '../../client/fields.ts'
+import { addressOf, sharedFields } from '../../client/addresses.ts'
+import { listOf, textOf, type Fields } from '../../client/fields.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { ClearRecord } from '../../client/crypto.ts'
 

@@ -1,0 +1,17 @@
+import { tagsOf, textOf, type Fields } from './fields.ts'
+
+/** A bookmark's address in the form that Firefox stores, for comparison; empty if it has none. */
+export function addressOf({ bmkUri }: Fields): string {
+  const url = textOf(bmkUri)
+  return URL.canParse(url) ? new URL(url).href : url
+}
+
+/**
+ * The tags and the keyword of bookmarks with the same `addressOf`, from all of them. Firefox keeps both for the address: if it receives one of
+ * these bookmarks without them, all lose them.
+ */
+export function sharedFields(bookmarks: Fields[]): { tags: string[]; keyword?: string } {
+  const tags = [...new Set(bookmarks.flatMap(tagsOf))]
+  const keyword = bookmarks.map((bookmark) => textOf(bookmark.keyword)).find((each) => each !== '')
+  return { tags, ...(keyword !== undefined && { keyword }) }
+}
