@@ -1,4 +1,4 @@
-import { decryptRecord, UnreadableRecord, type ClearRecord, type KeyPair } from './crypto.ts'
+import { asObject, decryptRecord, UnreadableRecord, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
 import type { StoredRecord } from './record-list.ts'
 import type { Requests } from './requests.ts'
@@ -146,9 +146,7 @@ function parseMeta({ id, payload = '' }: StoredRecord): ClearRecord {
   } catch {
     throw new UnreadableRecord(id, 'It is not JSON')
   }
-  if (typeof content !== 'object' || content === null || Array.isArray(content))
-    throw new UnreadableRecord(id, 'Its content is not a record')
-  return { ...content, id }
+  return { ...asObject(id, content), id }
 }
 
 /** Reads the ETag, which has a number of ms; proxies that compress add `W/` or `-gzip`. 0 if a proxy removed it. */

@@ -88,22 +88,25 @@ export async function decryptRecord(
   keyPair: KeyPair | Promise<KeyPair>,
   record: EncryptedRecord,
 ): Promise<ClearRecord> {
+  const { id } = record
   const pair = await keyPair
   const payload = readPayload(record)
   let clear: string | null
   try {
     clear = pair.openNow ? pair.openNow(payload) : await open(pair, payload)
   } catch {
-    throw new UnreadableRecord(record.id, notEncrypted)
+    throw new UnreadableRecord(id, notEncrypted)
   }
-  if (clear === null)
-    throw new UnreadableRecord(record.id, 'It was encrypted with another key, or tampered with')
+  if (clear === null) throw new UnreadableRecord(id, 'It was encrypted with another key, or tampered with')
   try {
-    return asRecord(record.id, JSON.parse(clear))
+    // Firefox for phones writes tombstones without an id.
+    const content = { id, ...asObject(id, JSON.parse(clear)) }
+    if (content.id === id) return content
   } catch (error) {
     if (error instanceof UnreadableRecord) throw error
-    throw new UnreadableRecord(record.id, notEncrypted)
+    throw new UnreadableRecord(id, notEncrypted)
   }
+  throw new UnreadableRecord(id, 'Its content belongs to another id')
 }
 
 async function open({ encryption, authentication }: KeyPair, payload: Payload): Promise<string | null> {
@@ -115,11 +118,10 @@ async function open({ encryption, authentication }: KeyPair, payload: Payload): 
   return decoder.decode(await crypto.subtle.decrypt(algorithm, encryption, fromBase64(ciphertext)))
 }
 
-function asRecord(id: string, content: unknown): ClearRecord {
-  if (typeof content !== 'object' || content === null)
-    throw new UnreadableRecord(id, 'Its content is not a record')
-  if ((content as ClearRecord).id !== id) throw new UnreadableRecord(id, 'Its content belongs to another id')
-  return content as ClearRecord
+/** The parsed content of a record. Throws `UnreadableRecord` if it is no object. */
+export function asObject(id: string, content: unknown): object {
+  if (typeof content === 'object' && content !== null && !Array.isArray(content)) return content
+  throw new UnreadableRecord(id, 'Its content is not a record')
 }
 
 /** Encrypts a record; returns the payload to PUT. To delete a record on all devices, encrypt `{ id, deleted: true }`. */

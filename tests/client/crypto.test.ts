@@ -68,6 +68,17 @@ describe('encryptRecord', () => {
   })
 })
 
+describe('a tombstone of Firefox for phones', () => {
+  it('has no id of its own', async () => {
+    const payload = sealed('{"deleted":true}')
+
+    expect(await decryptRecord(keyPairFromHex(key), { id: 'gone', payload })).toEqual({
+      id: 'gone',
+      deleted: true,
+    })
+  })
+})
+
 describe('UnreadableRecord', () => {
   it.each([
     ['It was encrypted with another key, or tampered with', sealed(clear, { hmac: '00'.repeat(32) })],

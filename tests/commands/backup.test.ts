@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { ClearRecord } from '../../src/client/crypto.ts'
 import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
@@ -495,6 +496,27 @@ describe('restore', () => {
     expect(stopped.said).toEndWith(`  50 written, 0 skipped: changed meanwhile\nsync-bridge: ${unknown}`)
     expect(stopped.code).toBe(1)
     expect(again.said).toContain('forms: 0 to write, 0 different')
+  })
+
+  it('writes folders first, for a Firefox that syncs after it has failed midway', async () => {
+    const { user, folder } = someone('folders')
+    const ids = ['a-folder', 'z-folder', ...Array.from({ length: 60 }, (_, index) => `made${index}`)]
+    const seal = (clear: ClearRecord) => encrypted(sandbox, user, 'bookmarks', clear)
+    const made = ids.map((id) =>
+      seal({ id, type: id.endsWith('folder') ? 'folder' : 'bookmark', children: [] }),
+    )
+    sandbox.write(user, 'bookmarks', await Promise.all(made))
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'bookmarks', ids)
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let batches = 0
+    proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 2 ? { kind: 'reset-before' } : null))
+
+    await run(user, ['restore', folder, 'bookmarks', '--write'], { BRIDGE_URL: proxy.url })
+
+    const written = sandbox.records(user, 'bookmarks').map(({ id }) => id)
+    expect(written.filter((id) => ids.includes(id))).toHaveLength(25)
+    expect(written).toEqual(expect.arrayContaining(['a-folder', 'z-folder']))
   })
 
   it('encrypts again for new keys, skips unreadable records, and recognizes them later', async () => {

@@ -83,6 +83,47 @@ describe('restore', () => {
     expect([menu, toolbar, box].map((each) => each!.children)).toEqual([['box'], ['moved'], ['lost']])
   })
 
+  it('takes tags and keyword from no other bookmark', async () => {
+    const tagged = { tags: ['blue'], keyword: 'B' }
+    const { write, restore, now } = await someone('taker', 'bookmarks', [
+      folder('menu', 'places', ['first', 'second', 'third']),
+      bookmark('first', 'menu'),
+      bookmark('second', 'menu', tagged),
+      bookmark('third', 'menu', { keyword: 'new' }),
+    ])
+    const moved = bookmark('first', 'menu', { ...tagged, bmkUri: 'https://second.example/' })
+    const newer = bookmark('newer', 'menu', { keyword: 'New' })
+    await write(folder('menu', 'places', ['first', 'second', 'newer']), moved, gone('third'), newer)
+    const before = (await now()).second
+
+    await restore('--overwrite')
+
+    // Firefox clears what it has for an address when a bookmark leaves it, so the other one is written again.
+    const { first, second, third } = await now()
+    expect([first, third]).toMatchObject([{ bmkUri: 'https://first.example/', tags: [] }, { id: 'third' }])
+    expect([second, third!.keyword]).toEqual([before, undefined])
+  })
+
+  it('moves a bookmark back with --overwrite, in both folders', async () => {
+    const { write, restore, now } = await someone('backmover', 'bookmarks', [
+      folder('menu', 'places', ['a', 'b']),
+      folder('toolbar', 'places', []),
+      bookmark('a', 'menu'),
+      bookmark('b', 'menu'),
+    ])
+    const added = bookmark('added', 'menu')
+    await write(folder('menu', 'places', ['b', 'added']), added, bookmark('a', 'toolbar'))
+    await write(folder('toolbar', 'places', ['a']))
+
+    const one = await restore('--overwrite', '--id', 'a')
+    const { menu, toolbar } = await now()
+    const all = await restore('--overwrite')
+
+    expect([one.code, all.errors]).toEqual([0, expect.stringContaining('bookmarks: 1 to write')])
+    expect([menu!.children, toolbar!.children]).toEqual([['a', 'b', 'added'], []])
+    expect((await now()).menu!.children).toEqual(['a', 'b', 'added'])
+  })
+
   it('lists in their folder what an earlier restore has written without it', async () => {
     const all = ['a', 'b', 'c', 'd']
     const { write, restore, now } = await someone('stopped', 'bookmarks', [
@@ -104,7 +145,9 @@ describe('restore', () => {
       { id: '{old}', ...login, password: 'before' },
       { id: '{other}', ...login, username: 'you', password: 'before' },
     ])
-    await write(gone('{old}'), gone('{other}'), { id: '{new}', ...login, password: 'now' })
+    // Firefox takes an empty form address, as imports have it, for any.
+    const imported = { ...login, formSubmitURL: 'https://a.example' }
+    await write(gone('{old}'), gone('{other}'), { id: '{new}', ...imported, password: 'now' })
 
     const { errors } = await restore('--write')
     const kept = await now()

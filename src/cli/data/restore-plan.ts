@@ -10,8 +10,10 @@ import { ClientError } from '../../client/errors.ts'
 import { listOf, type Fields } from '../../client/fields.ts'
 import { readRecords } from './backup-folder.ts'
 import {
+  fitChildren,
+  isFolder,
+  isMovedFrom,
   keepSharedFields,
-  leaveMovedChildren,
   mergeChildren,
   unlistedByFolder,
   type Change,
@@ -82,10 +84,8 @@ export class Translator {
     for await (const { records } of this.client.collection(collection).storedPages({ pageSize: null }))
       for (const record of records) current.set(record.id, record)
     // In these collections, a restored record must fit those that are there.
-    const live = related.has(collection) ? await this.#readLive(collection, current) : new Map()
-    const logins = new Map(
-      collection === 'passwords' ? Array.from(live.values(), (one) => [loginOf(one), one]) : [],
-    )
+    const live: Live = related.has(collection) ? await this.#readLive(collection, current) : new Map()
+    const logins = Map.groupBy<string, ClearRecord>(collection === 'passwords' ? live.values() : [], loginOf)
     const plan: Plan = {
       saved: new Set(),
       requests: [],
@@ -116,11 +116,11 @@ export class Translator {
       // With unchanged keys, an unreadable record is restored as it is.
       let clear = readable ?? { id }
       let now = there && (await this.#readCurrent(collection, there))
-      const sameLogin = !there || now?.deleted === true ? logins.get(loginOf(clear)) : undefined
-      if (sameLogin) {
-        now = sameLogin
-        there = current.get(sameLogin.id)
-        clear = { ...clear, id: sameLogin.id }
+      const login = sameLogin(logins, clear)
+      if (login) {
+        now = login
+        there = current.get(login.id)
+        clear = { ...clear, id: login.id }
       }
       if (now && JSON.stringify(now) === JSON.stringify(clear)) {
         unchanged.push(id)
@@ -133,14 +133,18 @@ export class Translator {
         continue
       plan[kind].push(clear)
       if (kind === 'different' && !wanted.overwrites) continue
-      changes.set(id, { saved, clear, isAdapted: sameLogin !== undefined, there })
+      changes.set(id, { saved, clear, isAdapted: clear.id !== id, there })
     }
     if (collection === 'bookmarks') {
-      keepSharedFields(changes, live)
-      leaveMovedChildren(changes, live)
+      keepSharedFields(changes, live, current)
+      fitChildren(changes, live)
+      await this.#mend(plan, changes, unchanged, live, current)
     }
-    for (const change of changes.values()) plan.requests.push(await this.#put(collection, change))
-    if (collection === 'bookmarks') await this.#mend(plan, changes, unchanged, live, current)
+    // Folders first: after an interruption, Firefox puts bookmarks that no folder lists into Other Bookmarks.
+    const ordered = [...changes.values()].toSorted(
+      (a, b) => Number(isFolder(b.clear)) - Number(isFolder(a.clear)),
+    )
+    for (const change of ordered) plan.requests.push(await this.#put(collection, change))
     return plan
   }
 
@@ -165,8 +169,8 @@ export class Translator {
   }
 
   /**
-   * Adds restored bookmarks to their existing folders at the former position; otherwise Firefox shows them at the end. Also those that an
-   * earlier restore has written, but whose folder it has not.
+   * Adds restored bookmarks to their existing folders at the former position, and removes them from others; otherwise Firefox shows them at
+   * the end, or where they are now. Also adds those that an earlier restore has written, but whose folder it has not.
    */
   async #mend(
     plan: Plan,
@@ -182,17 +186,14 @@ export class Translator {
         if (lost.has(record.id)) saved.set(record.id, record)
     }
     for (const [parentId, children] of lost) {
-      if (changes.has(parentId)) continue
       const there = current.get(parentId)
       const savedParent = saved.get(parentId)
       const before = savedParent && (await this.#readSaved('bookmarks', savedParent))
       const parent = live.get(parentId)
       if (there && parent?.type === 'folder') {
         const ids = new Set(children.map(({ id }) => id))
-        const repaired = {
-          ...parent,
-          children: mergeChildren(listOf(parent.children), listOf(before?.children), ids),
-        }
+        const kept = listOf<string>(parent.children).filter((id) => !isMovedFrom(parentId, changes.get(id)))
+        const repaired = { ...parent, children: mergeChildren(kept, listOf(before?.children), ids) }
         plan.repaired.push(repaired)
         plan.requests.push(await this.#putClear('bookmarks', repaired, there))
         continue
@@ -243,9 +244,16 @@ export class Translator {
 /** The collections whose records depend on each other. */
 const related = new Set(['bookmarks', 'passwords'])
 
-/** What identifies a login: Firefox keeps only the newest record of each. */
-function loginOf({ hostname, formSubmitURL, httpRealm, username }: Fields): string {
-  return JSON.stringify([hostname, formSubmitURL, httpRealm, username])
+function loginOf({ hostname, httpRealm, username }: Fields): string {
+  return JSON.stringify([hostname, httpRealm, username])
+}
+
+/** The existing login that Firefox takes for the same: it keeps the newest of them. An empty form address is equal to any. */
+function sameLogin(logins: Map<string, ClearRecord[]>, login: ClearRecord): ClearRecord | undefined {
+  const found = (logins.get(loginOf(login)) ?? []).filter(({ formSubmitURL: form }) => {
+    return form === login.formSubmitURL || form === '' || login.formSubmitURL === ''
+  })
+  return found.find(({ id }) => id === login.id) ?? found[0]
 }
 
 /** A write on the condition that the record has not changed since it was read. */

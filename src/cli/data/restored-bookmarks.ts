@@ -17,27 +17,52 @@ export interface Change {
 /** The existing records of a collection by id, without deleted and unreadable ones. */
 export type Live = ReadonlyMap<string, ClearRecord>
 
-/** Gives restored bookmarks the tags and keyword of other bookmarks of their address, because Firefox keeps these for the address. */
-export function keepSharedFields(changes: Map<string, Change>, live: Live): void {
-  const others = Map.groupBy(
-    live.values().filter(({ id }) => !changes.has(id)),
-    addressOf,
-  )
-  others.delete('')
+/**
+ * Firefox keeps tags for an address, and a keyword for one address. So restored bookmarks get what other bookmarks of their address have, and
+ * no keyword of another address. If a bookmark gets another address, Firefox clears what it keeps for the old one: other bookmarks of that are
+ * written again.
+ */
+export function keepSharedFields(
+  changes: Map<string, Change>,
+  live: Live,
+  current: ReadonlyMap<string, StoredRecord>,
+): void {
+  const others = [...live.values()].filter(({ id }) => !changes.has(id))
+  const byAddress = Map.groupBy(others, addressOf)
+  byAddress.delete('')
+  const keywords = new Set(others.map(keywordOf))
+  keywords.delete('')
+  const kept: ClearRecord[] = []
   for (const change of changes.values()) {
-    const sameAddress = others.get(addressOf(change.clear))
+    const now = live.get(change.clear.id)
+    const sameAddress = byAddress.get(addressOf(change.clear))
     if (sameAddress) adapt(change, { keyword: undefined, ...sharedFields(sameAddress) })
+    else if (keywords.has(keywordOf(change.clear))) adapt(change, { keyword: undefined })
+    if (now && addressOf(now) !== addressOf(change.clear)) kept.push(...(byAddress.get(addressOf(now)) ?? []))
+  }
+  for (const clear of kept) {
+    const there = current.get(clear.id)!
+    changes.set(clear.id, { saved: there, clear, isAdapted: true, there })
   }
 }
 
-/** Removes from restored folders what was moved into another folder since. */
-export function leaveMovedChildren(changes: Map<string, Change>, live: Live): void {
+/** Firefox ignores the case of keywords. */
+function keywordOf({ keyword }: Fields): string {
+  return textOf(keyword).toLowerCase()
+}
+
+/** Removes from restored folders what was moved into another folder since, and adds what is new in them. */
+export function fitChildren(changes: Map<string, Change>, live: Live): void {
   for (const change of changes.values()) {
-    const before = listOf<string>(change.clear.children)
-    const isMoved = (id: string) =>
-      !changes.has(id) && live.has(id) && live.get(id)!.parentid !== change.clear.id
-    const children = before.filter((id) => !isMoved(id))
-    if (children.length < before.length) adapt(change, { children })
+    const { id, children } = change.clear
+    const isElsewhere = (child: string) => live.has(child) && live.get(child)!.parentid !== id
+    const kept = listOf<string>(children).filter((child) => changes.has(child) || !isElsewhere(child))
+    const known = new Set(kept)
+    const added = listOf<string>(live.get(id)?.children).filter(
+      (child) => !known.has(child) && !changes.has(child) && live.has(child) && !isElsewhere(child),
+    )
+    if (added.length > 0 || kept.length < listOf(children).length)
+      adapt(change, { children: [...kept, ...added] })
   }
 }
 
@@ -46,7 +71,19 @@ function adapt(change: Change, fields: Fields): void {
   change.isAdapted = true
 }
 
-/** The restored and unchanged bookmarks that no folder will list, by the id of their folder. */
+export function isFolder({ type }: Fields): boolean {
+  return type === 'folder'
+}
+
+/** Whether a child of that folder will be in another one. */
+export function isMovedFrom(folder: string, child: Change | undefined): boolean {
+  return child !== undefined && child.clear.parentid !== folder
+}
+
+/**
+ * The restored and unchanged bookmarks that their folder does not list yet, by the id of the folder. Also has the folders that list one of
+ * another folder. Without the folders that are restored themselves.
+ */
 export function unlistedByFolder(
   changes: ReadonlyMap<string, Change>,
   unchanged: string[],
@@ -54,11 +91,19 @@ export function unlistedByFolder(
 ): Map<string, ClearRecord[]> {
   const after = new Map(live)
   for (const [id, { clear }] of changes) after.set(id, clear)
-  const listed = new Set([...after.values()].flatMap(({ children }) => listOf(children)))
-  const unlisted = [...changes.keys(), ...unchanged].flatMap((id) =>
-    listed.has(id) ? [] : (after.get(id) ?? []),
-  )
-  return Map.groupBy(unlisted, ({ parentid }) => textOf(parentid))
+  const listed = new Set<string>()
+  const unlisted = new Map<string, ClearRecord[]>()
+  for (const folder of after.values()) {
+    for (const child of listOf<string>(folder.children))
+      if (!isMovedFrom(folder.id, changes.get(child))) listed.add(child)
+      else unlisted.set(folder.id, [])
+  }
+  for (const id of [...changes.keys(), ...unchanged]) {
+    const bookmark = after.get(id)
+    if (bookmark && !listed.has(id)) unlisted.getOrInsert(textOf(bookmark.parentid), []).push(bookmark)
+  }
+  for (const id of changes.keys()) unlisted.delete(id)
+  return unlisted
 }
 
 /**
