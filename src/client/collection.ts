@@ -33,7 +33,7 @@ export function isReadable(record: SyncRecord): record is ReadableRecord {
 export interface ReadOptions {
   /** Only records changed after this time, in ms since 1970. */
   since?: number
-  /** Records per request; null: all in one streamed request, which is faster, but cannot resume after a failure. @default 1000 */
+  /** Records per request; null: all in one streamed request. If others change the collection, pages are read again. @default null */
   pageSize?: number | null
   signal?: AbortSignal
 }
@@ -66,7 +66,7 @@ export class Collection {
     return { total: Number(headers.get('Total-Records')), lastModified: momentOf(headers) }
   }
 
-  /** Yields decrypted records. A record that changes during the read may be yielded twice. */
+  /** Yields decrypted records. With a page size, records may be yielded twice. */
   async *records(options: ReadOptions = {}): AsyncGenerator<SyncRecord> {
     for await (const { records } of this.pages(options)) yield* records
   }
@@ -79,11 +79,15 @@ export class Collection {
   }
 
   /** Yields stored records, page by page; requests the next page while one is processed. */
-  async *storedPages({ since, pageSize = 1000, signal }: ReadOptions = {}): AsyncGenerator<
+  async *storedPages({ since, pageSize = null, signal }: ReadOptions = {}): AsyncGenerator<
     Page<StoredRecord>
   > {
     const { requests } = this.source
-    const ask = (query: string) => {
+    type Asked = Promise<{
+      headers: Headers
+      parts: Iterable<StoredRecord[]> | AsyncIterable<StoredRecord[]>
+    }>
+    const ask = (query: string): Asked => {
       const asked =
         pageSize === null
           ? requests.stream(this.path + query, { signal })
@@ -95,25 +99,24 @@ export class Collection {
       return asked
     }
     const limit = pageSize === null ? '?' : `?_limit=${pageSize}&`
-    const limited = (from?: number) => (from === undefined ? limit : `${limit}_since=%22${from}%22`)
-    let asked = ask(limited(since))
-    let lastModified = 0
-    for (let isFirst = true; ;) {
-      const { parts, headers } = await asked
-      const next = headers.get('Next-Page')
-      const isLast = next === null && isFirst
-      if (isFirst) lastModified = momentOf(headers)
-      // Only the query of the next URL is used, so the token is sent only to this bridge.
-      if (next !== null) asked = ask(new URL(next).search)
-      // A record that changes during the read moves to the front and is missing from later pages, so the last request reads the changes
-      // since the first page.
-      else if (!isLast) {
-        if (lastModified === 0) throw new ClientError('The response has no ETag: does a proxy remove it?')
-        asked = ask(limited(lastModified))
+    const first = since === undefined ? limit : `${limit}_since=%22${since}%22`
+    for (;;) {
+      let asked: Asked | null = ask(first)
+      let lastModified: number | null = null
+      let count = 0
+      while (asked) {
+        const { parts, headers }: Awaited<Asked> = await asked
+        lastModified ??= momentOf(headers)
+        // Only the query of the next URL is used, so the token is sent only to this bridge.
+        const next: string | null = headers.get('Next-Page')
+        asked = next === null ? null : ask(new URL(next).search)
+        count += 1
+        for await (const records of parts) yield { records, lastModified }
       }
-      for await (const records of parts) yield { records, lastModified }
-      if (isLast) return
-      isFirst = next === null
+      if (count === 1) return
+      // If others change or delete records, another one may slip past between two pages, so everything is read again.
+      if (lastModified === 0) throw new ClientError('The response has no ETag: does a proxy remove it?')
+      if ((await this.count()).lastModified === lastModified) return
     }
   }
 

@@ -28,7 +28,8 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
     collections: listed.map(({ name }) => name).filter((name) => name !== 'crypto'),
     async read(collection, signal, onRecords) {
       try {
-        for await (const { records } of client.collection(collection).pages({ signal })) onRecords(records)
+        for await (const { records } of client.collection(collection).pages({ pageSize: 1000, signal }))
+          onRecords(records)
       } catch (error) {
         advise(error)
       }

@@ -106,6 +106,25 @@ describe('changes', () => {
     expect(told).toEqual(['tabs old', 'bookmarks new', 'tabs new'])
   })
 
+  it('uses keys that a client created after the round has begun', async () => {
+    await using bridge = await startWatched()
+    let isReset = false
+
+    const { told } = await watch(bridge, [() => upload(bridge, 'forms', { id: 'before' })], {
+      async fetch(url, init) {
+        if (url.includes('/forms/records') && !isReset) {
+          isReset = true
+          bridge.sandbox.remove(bridge.user, 'forms')
+          await replaceKeys(bridge)
+          await upload(bridge, 'forms', { id: 'after' })
+        }
+        return fetch(url, init)
+      },
+    })
+
+    expect(told).toEqual(['forms after'])
+  })
+
   it('catches up in the next round after a failed one', async () => {
     await using bridge = await startWatched()
     const errors: string[] = []

@@ -299,18 +299,16 @@ describe('records', () => {
     const { file, write } = await someone(...['a', 'b', 'c', 'd'].map((id) => ({ id, title: 'old' })))
     let lists = 0
     proxy.plan(async ({ path }) => {
-      if (path.endsWith('/bookmarks/records') && ++lists === 2) await write({ id: 'menu', title: 'new' })
+      if (path.endsWith('/bookmarks/records') && ++lists === 2) await write({ id: 'd', title: 'new' })
       return null
     })
 
     const { outcome } = await play('pages', file)
 
     const shown = new Map(outcome.flatMap(([, records]: [number, [string, string][]]) => records))
-    expect(Object.fromEntries(shown)).toEqual({ a: 'old', b: 'old', c: 'old', d: 'old', menu: 'new' })
+    expect(Object.fromEntries(shown)).toMatchObject({ a: 'old', b: 'old', c: 'old', d: 'new' })
     const moments = outcome.map(([lastModified]: [number]) => lastModified)
     expect(moments.at(-1)).toBeGreaterThan(moments[0])
-    // It was on none of the remaining pages.
-    expect(lists).toBe(3)
   })
 
   itWithPython(
@@ -645,7 +643,7 @@ describe('a proxy that changes the ETag', () => {
     const { outcome } = await play('pages', file)
 
     expect(outcome.map(([moment, { length }]: [number, object[]]) => [moment, length])).toEqual(
-      [2, 1, 0].map((length) => [lastModified, length]),
+      [2, 1].map((length) => [lastModified, length]),
     )
   })
 
@@ -964,8 +962,8 @@ describe('changes', () => {
     const kinds = naps.map((seconds: number) => (seconds > 7 && seconds <= 30 ? 'Backoff' : seconds))
     expect(kinds).toEqual([7, 7, 7, 7, 'Backoff', 'Backoff', 'Backoff'])
     expect(pauses).toEqual([200, 200, 200])
-    // Only changes are listed.
-    expect(lists() - before).toBe(4)
+    // Only changes are listed; what can't be decrypted, once more.
+    expect(lists() - before).toBe(5)
   })
 })
 

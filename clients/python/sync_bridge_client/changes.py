@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Callable, Dict, FrozenSet, Iterator, List, Optional
+from typing import TYPE_CHECKING, Callable, Dict, FrozenSet, Iterator, List, Optional, Tuple
 
 from .collection import SyncRecord
 from .errors import ClientError
@@ -39,12 +39,12 @@ def watch(
                 if info.name in wanted if wanted is not None else info.name not in excluded:
                     # A collection with an older timestamp was wiped and filled again.
                     start = 0 if info.last_modified < last else last
-                    found: List[SyncRecord] = []
-                    newest = info.last_modified
-                    for page in client.collection(info.name).pages(start):
-                        found += page.records
-                        newest = max(newest, page.last_modified)
-                    known[info.name] = newest
+                    found, newest = _read(client, info.name, start)
+                    if any(record.problem is not None for record in found):
+                        # A client that was reset since has created new keys.
+                        client.forget_keys()
+                        found, newest = _read(client, info.name, start)
+                    known[info.name] = max(newest, info.last_modified)
                     yield from sorted(found, key=lambda record: record.stored.last_modified)
                 else:
                     known[info.name] = info.last_modified
@@ -53,3 +53,12 @@ def watch(
                 raise
             on_error(error)
         client.requests.rest(every_seconds)
+
+
+def _read(client: SyncClient, name: str, since: int) -> Tuple[List[SyncRecord], int]:
+    found: List[SyncRecord] = []
+    newest = 0
+    for page in client.collection(name).pages(since):
+        found += page.records
+        newest = page.last_modified
+    return found, newest

@@ -70,7 +70,7 @@ class Count:
 class Collection:
     """A collection; it need not exist. All methods raise ClientError.
 
-    `since`: only records changed after this time, in ms since 1970. `page_size`: records per request.
+    `since`: only records changed after this time, in ms since 1970. `page_size`: records per request, by default all.
     """
 
     def __init__(self, name: str, requests: Requests, path: str, keys_of: Callable[[str], KeyPair]) -> None:
@@ -84,45 +84,39 @@ class Collection:
         headers = self._requests.ask(self._path, "head").headers
         return Count(int(headers.get("Total-Records", 0)), _moment_of(headers))
 
-    def records(self, since: Optional[int] = None, page_size: int = 1000) -> Iterator[SyncRecord]:
-        """Yields decrypted records. A record that changes during the read may be yielded twice."""
+    def records(self, since: Optional[int] = None, page_size: Optional[int] = None) -> Iterator[SyncRecord]:
+        """Yields decrypted records. With a page size, records may be yielded twice."""
         for page in self.pages(since, page_size):
             yield from page.records
 
-    def pages(self, since: Optional[int] = None, page_size: int = 1000) -> Iterator[Page[SyncRecord]]:
+    def pages(self, since: Optional[int] = None, page_size: Optional[int] = None) -> Iterator[Page[SyncRecord]]:
         """The same, page by page."""
         # The only collection that is not encrypted.
         keys = None if self.name == "meta" else self._keys_of(self.name)
         for page in self.stored_pages(since, page_size):
             yield Page([self._open(keys, stored) for stored in page.records], page.last_modified)
 
-    def stored_pages(self, since: Optional[int] = None, page_size: int = 1000) -> Iterator[Page[StoredRecord]]:
+    def stored_pages(self, since: Optional[int] = None, page_size: Optional[int] = None) -> Iterator[Page[StoredRecord]]:
         """Yields stored records, page by page."""
-
-        def limited(moment: Optional[int]) -> str:
-            return f"?_limit={page_size}" + ("" if moment is None else f"&_since=%22{moment}%22")
-
-        query = limited(since)
-        last_modified = 0
-        is_first = True
+        limits = [] if page_size is None else [f"_limit={page_size}"]
+        first = limits if since is None else [*limits, f"_since=%22{since}%22"]
         while True:
-            answer = self._requests.ask(self._path + query)
-            next_page = answer.headers.get("Next-Page")
-            if is_first:
-                last_modified = _moment_of(answer.headers)
-            yield Page([_stored_of(each) for each in answer.data()], last_modified)
-            # Only the query of the next URL is used, so the token is sent only to this bridge.
-            if next_page is not None:
-                query = f"?{urlsplit(next_page).query}"
-            elif is_first:
+            query: Optional[str] = "?" + "&".join(first)
+            moments: List[int] = []
+            while query is not None:
+                answer = self._requests.ask(self._path + query)
+                moments.append(_moment_of(answer.headers))
+                yield Page([_stored_of(each) for each in answer.data()], moments[0])
+                # Only the query of the next URL is used, so the token is sent only to this bridge.
+                next_page = answer.headers.get("Next-Page")
+                query = None if next_page is None else f"?{urlsplit(next_page).query}"
+            if len(moments) == 1:
                 return
-            # A record that changes during the read moves to the front and is missing from later pages, so the last request reads the
-            # changes since the first page.
-            elif last_modified == 0:
+            # If others change or delete records, another one may slip past between two pages, so everything is read again.
+            if moments[0] == 0:
                 raise ClientError("The response has no ETag: does a proxy remove it?")
-            else:
-                query = limited(last_modified)
-            is_first = next_page is None
+            if self.count().last_modified == moments[0]:
+                return
 
     def _open(self, keys: Optional[KeyPair], stored: StoredRecord) -> SyncRecord:
         try:
