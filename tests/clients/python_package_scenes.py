@@ -25,6 +25,7 @@ from sync_bridge_client import (
     text_of,
     walk,
 )
+from sync_bridge_client.addresses import address_of
 
 SCENE, *ARGUMENTS = sys.argv[1:]
 slept: List[float] = []
@@ -135,6 +136,10 @@ def addresses() -> Any:
         except ClientError:
             refused.append(url)
     return refused
+
+
+def stored_addresses() -> Any:
+    return [address_of({"bmkUri": url}) for url in json.load(sys.stdin)]
 
 
 def accounts() -> Any:

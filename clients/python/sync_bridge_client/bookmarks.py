@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List, Literal, Mapping, Optional
+from typing import Any, Dict, Iterable, List, Literal, Optional
 
 from .collection import SyncRecord, is_readable
 from .crypto import ClearRecord
-from .fields import list_of, tags_of, text_of
+from .fields import list_of, text_of
 
 _ROOT_TITLES = {
     "toolbar": "Bookmarks Toolbar",
@@ -135,13 +135,3 @@ def folders_named(tops: Iterable[BookmarkNode], wanted: str) -> List[BookmarkNod
     folders = [node for node in walk(tops) if node.kind == "folder"]
     by_id = [node for node in folders if node.record.stored.id == wanted]
     return by_id or [node for node in folders if node.title == text_of(wanted)]
-
-
-def shared_fields(bookmarks: List[Mapping[str, Any]]) -> Dict[str, Any]:
-    """The tags and the keyword of bookmarks with the same `address_of`, from all of them.
-
-    Firefox keeps both for the address: if it receives one of these bookmarks without them, all lose them.
-    """
-    shared: Dict[str, Any] = {"tags": list(dict.fromkeys(tag for each in bookmarks for tag in tags_of(each)))}
-    keywords = [each["keyword"] for each in bookmarks if text_of(each.get("keyword")) != ""]
-    return {**shared, "keyword": keywords[0]} if keywords else shared

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, List, Mapping
 
-from requests import PreparedRequest, RequestException
-
 
 def text_of(value: object) -> str:
     """A printable string, or an empty one for any other type; unpaired surrogates become U+FFFD.
@@ -23,17 +21,6 @@ def list_of(value: object) -> List[Any]:
 
 def tags_of(bookmark: Mapping[str, Any]) -> List[str]:
     return [tag for tag in list_of(bookmark.get("tags")) if isinstance(tag, str)]
-
-
-def address_of(bookmark: Mapping[str, Any]) -> str:
-    """A bookmark's address in a normal form, for comparison; empty if it has none."""
-    url = text_of(bookmark.get("bmkUri"))
-    request = PreparedRequest()
-    try:
-        request.prepare_url(url, None)
-    except (RequestException, ValueError):
-        return url
-    return request.url or url
 
 
 def quoted(value: object) -> str:

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import base64
 import dataclasses
-import ipaddress
 import os
-import re
-import socket
 import time
-import unicodedata
 from dataclasses import dataclass
 from typing import Dict, Iterable, List, Optional
-from urllib.parse import unquote
 
-from .bookmarks import BookmarkNode, bookmark_tree, folders_named, shared_fields, walk
+from .addresses import address_of, normalized, shared_fields
+from .bookmarks import BookmarkNode, bookmark_tree, folders_named, walk
 from .crypto import ClearRecord
 from .errors import ClientError
-from .fields import address_of, list_of, quoted, tags_of, text_of
+from .fields import list_of, quoted, tags_of, text_of
 from .sync_client import SyncClient, TransactionRequest, TransactionResponse
 
 # Firefox removes bookmarks with a longer URL.
 _LONGEST_URL = 65_536
 # A folder of a few hundred entries, which fits into every storage.
 _ALWAYS_FITS_BYTES = 16_000
-# Control characters and spaces, which a URL may begin and end with.
-_STRIPPED = "".join(map(chr, range(0x21)))
 
 
 @dataclass(frozen=True)
@@ -106,55 +100,9 @@ def check_url(url: str) -> None:
     """Raises ClientError for a URL that Firefox would remove at its next sync."""
     if len(url) > _LONGEST_URL:
         raise ClientError(f"Cannot add an address of {len(url)} characters: Firefox keeps {_LONGEST_URL}")
-    if not _is_address(url):
+    if normalized(text_of(url)) is None:
         advice = "an address must begin with https:// or similar, without spaces in its host"
         raise ClientError(f"Cannot add {quoted(url)}: {advice}")
-
-
-def _is_address(url: str) -> bool:
-    match = re.fullmatch(r"([a-z][a-z0-9+.-]*):(.*)", url.strip(_STRIPPED), re.A | re.I | re.S)
-    if match is None:
-        return False
-    scheme, rest = match[1].lower(), match[2]
-    if scheme in ("http", "https", "ftp", "ws", "wss"):
-        authority = re.split(r"[/\\?#]", rest.lstrip("/\\"), maxsplit=1)[0]
-        host = unicodedata.normalize("NFKC", unquote(authority.rpartition("@")[2]))
-        return _is_host(host, may_be_empty=False)
-    if rest.startswith("//") and scheme != "file":
-        return _is_host(re.split("[/?#]", rest[2:], maxsplit=1)[0].rpartition("@")[2], may_be_empty=True)
-    return True
-
-
-def _is_host(text: str, may_be_empty: bool) -> bool:
-    match = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::([0-9]*))?", text, re.S)
-    if match is None or int(match[2] or 0) > 65_535:
-        return False
-    host = match[1]
-    if host.startswith("["):
-        try:
-            return ipaddress.IPv6Address(host[1:-1]).scope_id is None
-        except ValueError:
-            return False
-    if host == "":
-        return may_be_empty and match[2] is None
-    if re.search(r"[\x00-\x20<>\\^|%\x7f\[\]@#?/]", host):
-        return False
-    return may_be_empty or _is_domain(host.lower())
-
-
-def _is_domain(host: str) -> bool:
-    """Whether encoded labels can be decoded, and the host is an IPv4 address if its last label is a number, as browsers require."""
-    labels = (host[:-1] if host.endswith(".") else host).split(".")
-    try:
-        for label in labels:
-            # The first letter beyond ASCII that a host may have is U+00A1.
-            if label.startswith("xn--") and max(label[4:].encode().decode("punycode"), default="") < "\xa1":
-                return False
-        if re.fullmatch("[0-9]+|0x[0-9a-f]*", labels[-1]):
-            socket.inet_aton(".".join(labels))
-    except (OSError, UnicodeError):
-        return False
-    return True
 
 
 def _require_room(client: SyncClient, requests: List[TransactionRequest], node: BookmarkNode) -> None:
