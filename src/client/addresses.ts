@@ -8,10 +8,12 @@ export function addressOf({ bmkUri }: Fields): string {
 
 /**
  * The tags and the keyword of bookmarks with the same `addressOf`, from all of them. Firefox keeps both for the address: if it receives one of
- * these bookmarks without them, all lose them.
+ * these bookmarks without them, all lose them. It compares tags without case: the first spelling remains.
  */
 export function sharedFields(bookmarks: Fields[]): { tags: string[]; keyword?: string } {
-  const tags = [...new Set(bookmarks.flatMap(tagsOf))]
+  const tags = new Map<string, string>()
+  for (const tag of bookmarks.flatMap(tagsOf))
+    if (!tags.has(tag.toLowerCase())) tags.set(tag.toLowerCase(), tag)
   const keyword = bookmarks.map((bookmark) => textOf(bookmark.keyword)).find((each) => each !== '')
-  return { tags, ...(keyword !== undefined && { keyword }) }
+  return { tags: [...tags.values()], ...(keyword !== undefined && { keyword }) }
 }

@@ -13,7 +13,7 @@ export interface NewBookmark {
   title?: string
   /** The id or title of a folder. @default unfiled: "Other Bookmarks" */
   folder?: string
-  /** In addition to those of other bookmarks of its address. */
+  /** In addition to those of other bookmarks of its address; compared without case, and trimmed. */
   tags?: string[]
 }
 
@@ -27,17 +27,20 @@ export interface AddedBookmark {
 
 /** Firefox removes bookmarks with a longer URL. */
 const longestUrl = 65_536
+/** Firefox ignores longer tags. */
+const longestTag = 100
 /** A folder of a few hundred entries, which fits into every storage. */
 const alwaysFitsBytes = 16_000
 
 /**
  * Adds a bookmark like Firefox does: writes it and its folder, which lists it in `children`, in one transaction. Bookmarks of the same address
  * share their tags and their keyword: the new one gets them, and the others get new tags. Rejects with `ClientError`, and writes nothing,
- * if Firefox would remove the URL, the folder does not exist, its title is ambiguous, or it is full.
+ * if Firefox would remove the URL or ignore a tag, the folder does not exist, its title is ambiguous, or it is full.
  */
 export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Promise<AddedBookmark> {
-  const { url, title = url, folder: wanted = 'unfiled', tags = [] } = bookmark
+  const { url, title = url, folder: wanted = 'unfiled' } = bookmark
   checkUrl(url)
+  const tags = trimmedTags(bookmark.tags ?? [])
   const records: ReadableRecord[] = []
   for await (const record of client.collection('bookmarks').records())
     if (isReadable(record)) records.push(record)
@@ -74,12 +77,24 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
 
 /** Throws `ClientError` for a URL that Firefox would remove at its next sync. */
 export function checkUrl(url: string): void {
-  if (url.length > longestUrl)
-    throw new ClientError(`Cannot add an address of ${url.length} characters: Firefox keeps ${longestUrl}`)
+  // Firefox encodes letters beyond ASCII, which makes it longer.
+  const length = Math.max(url.length, addressOf({ bmkUri: url }).length)
+  if (length > longestUrl)
+    throw new ClientError(`Cannot add an address of ${length} characters: Firefox keeps ${longestUrl}`)
   if (!URL.canParse(url))
     throw new ClientError(
       `Cannot add ${JSON.stringify(url)}: an address must begin with https:// or similar, without spaces in its host`,
     )
+}
+
+/** Trims tags like Firefox does. Throws `ClientError` for one that it would ignore. */
+function trimmedTags(tags: string[]): string[] {
+  const trimmed = tags.map((tag) => tag.trim())
+  const ignored = trimmed.find((tag) => tag === '' || tag.length > longestTag)
+  if (ignored === undefined) return trimmed
+  throw new ClientError(
+    `Cannot add the tag ${JSON.stringify(ignored)}: Firefox ignores blank tags, and those of more than ${longestTag} characters`,
+  )
 }
 
 /**

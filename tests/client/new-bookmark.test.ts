@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { bookmarkTree, foldersNamed, walk } from '../../src/client/bookmarks.ts'
 import { isReadable } from '../../src/client/collection.ts'
 import type { ClientError } from '../../src/client/errors.ts'
-import { addBookmark, type NewBookmark } from '../../src/client/new-bookmark.ts'
+import { addBookmark, checkUrl, type NewBookmark } from '../../src/client/new-bookmark.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
@@ -72,6 +72,37 @@ describe('addBookmark', () => {
     expect(clear.get(one.id)).toEqual({ ...one, ...shared })
     expect(clear.get(two.id)).toEqual({ ...two, ...shared })
     expect(clear.get(other.id)).toEqual(other)
+  })
+
+  it('trims tags, and keeps the spelling of those that the address has', async () => {
+    const old = { id: 'case00000001', type: 'bookmark', bmkUri: 'https://case.example/', tags: ['Äpfel'] }
+    await upload(bridge, 'bookmarks', old)
+
+    const tags = ['äPFEL', ' New\t', 'new']
+    const { id } = await addBookmark(client, { url: 'https://case.example/', tags })
+
+    const records = await all(client.collection('bookmarks').records())
+    const found = records.filter(({ stored }) => [old.id, id].includes(stored.id))
+    expect(found.map(({ clear }) => clear!.tags)).toEqual([
+      ['Äpfel', 'New'],
+      ['Äpfel', 'New'],
+    ])
+  })
+
+  it('rejects tags and addresses that Firefox would ignore, and writes nothing', async () => {
+    const before = bridge.sandbox.records(bridge.user, 'bookmarks')
+
+    const blank = await error({ url, tags: ['a', ' \n'] })
+    const long = await error({ url, tags: ['x'.repeat(101)] })
+    const encoded = await error({ url: `https://x.example/${'ä'.repeat(10_950)}` })
+
+    const reason = 'Firefox ignores blank tags, and those of more than 100 characters'
+    expect(blank).toBe(`Cannot add the tag "": ${reason}`)
+    expect(long).toBe(`Cannot add the tag "${'x'.repeat(101)}": ${reason}`)
+    expect(encoded).toBe('Cannot add an address of 65718 characters: Firefox keeps 65536')
+    expect(bridge.sandbox.records(bridge.user, 'bookmarks')).toEqual(before)
+    checkUrl(`https://x.example/${'ä'.repeat(10_900)}`)
+    await addBookmark(client, { url, tags: [`${'x'.repeat(100)} `] })
   })
 
   it('rejects a folder that does not exist, or whose title is ambiguous', async () => {

@@ -433,7 +433,7 @@ describe('add_bookmark', () => {
       )
       proxy.plan(() => null)
 
-      const { id } = await add(file, { url: 'HTTPS://Same.example/ü', tags: ['new', 'kept'] })
+      const { id } = await add(file, { url: 'HTTPS://Same.example/ü', tags: [' new', 'KEPT', 'New'] })
 
       const records = await all((await client()).collection('bookmarks').records())
       const clear = new Map(records.map((record) => [record.stored.id, record.clear]))
@@ -529,15 +529,20 @@ describe('add_bookmark', () => {
       'data:,a b',
     ]
     const long = `https://a.example/${'x'.repeat(65_536)}`
-    const urls = [...refusedUrls, ...boundaryCases, ...acceptedUrls, 'x://a b/', long, long.slice(0, 65_536)]
+    const encoded = `https://a.example/${'ä'.repeat(10_950)}`
+    const longUrls = [long, long.slice(0, 65_536), encoded, encoded.slice(0, 10_900)]
+    const urls = [...refusedUrls, ...boundaryCases, ...acceptedUrls, 'x://a b/', ...longUrls]
     const half = 'https://a\ud83d.example/\ud83d'
 
     const { outcome } = await play('addresses', file, { input: JSON.stringify([...urls, half]) })
     const { error } = await add(file, { url: 'a \ud83d' })
+    const withTag = (tag: string) => add(file, { url: 'https://a.example/', folder: 'menu', tags: [tag] })
+    const ignored = [await withTag(' \n'), await withTag('👍'.repeat(51))]
 
     expect(outcome.filter((url: string) => url !== half)).toEqual(
-      urls.filter((url) => !URL.canParse(url) || url.length > 65_536),
+      urls.filter((url) => !URL.canParse(url) || new URL(url).href.length > 65_536),
     )
+    for (const { error } of ignored) expect(error).toStartWith('Cannot add the tag "')
     expect(error).toBe(
       'Cannot add "a \\ud83d": an address must begin with https:// or similar, without spaces in its host',
     )

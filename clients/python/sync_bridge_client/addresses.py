@@ -39,9 +39,13 @@ def address_of(bookmark: Mapping[str, Any]) -> str:
 def shared_fields(bookmarks: List[Mapping[str, Any]]) -> Dict[str, Any]:
     """The tags and the keyword of bookmarks with the same `address_of`, from all of them.
 
-    Firefox keeps both for the address: if it receives one of these bookmarks without them, all lose them.
+    Firefox keeps both for the address: if it receives one of these bookmarks without them, all lose them. It compares tags
+    without case: the first spelling remains.
     """
-    shared: Dict[str, Any] = {"tags": list(dict.fromkeys(tag for each in bookmarks for tag in tags_of(each)))}
+    tags: Dict[str, str] = {}
+    for tag in (tag for each in bookmarks for tag in tags_of(each)):
+        tags.setdefault(tag.lower(), tag)
+    shared: Dict[str, Any] = {"tags": list(tags.values())}
     keywords = [each["keyword"] for each in bookmarks if text_of(each.get("keyword")) != ""]
     return {**shared, "keyword": keywords[0]} if keywords else shared
 

@@ -18,6 +18,8 @@ from .sync_client import SyncClient, TransactionRequest, TransactionResponse
 
 # Firefox removes bookmarks with a longer URL.
 _LONGEST_URL = 65_536
+# Firefox ignores longer tags. It counts UTF-16 code units.
+_LONGEST_TAG = 100
 # A folder of a few hundred entries, which fits into every storage.
 _ALWAYS_FITS_BYTES = 16_000
 
@@ -46,9 +48,10 @@ def add_bookmark(
 
     The default of `title` is the URL; `folder` is the id or title of a folder, by default `unfiled`, "Other Bookmarks". Bookmarks of the same
     address share their tags and their keyword: the new one gets them, and the others get new tags. Raises ClientError, and writes nothing,
-    if Firefox would remove the URL, the folder does not exist, its title is ambiguous, or it is full.
+    if Firefox would remove the URL or ignore a tag, the folder does not exist, its title is ambiguous, or it is full.
     """
     check_url(url)
+    own_tags = _trimmed_tags(tags)
     tops = bookmark_tree(client.collection("bookmarks").records())
     node = _find_folder(tops, folder)
     parent_id, parent_name = node.record.stored.id, node.clear.get("title")
@@ -62,7 +65,7 @@ def add_bookmark(
         "parentName": parent_name if isinstance(parent_name, str) else "",
         # Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
         "dateAdded": int(time.time() * 1000) - 1000,
-        "tags": list(tags),
+        "tags": own_tags,
     }
     address = address_of(child)
     others = [other for other in walk(tops) if address_of(other.clear) == address]
@@ -98,11 +101,24 @@ def _put(client: SyncClient, clear: ClearRecord, headers: Dict[str, str]) -> Tra
 
 def check_url(url: str) -> None:
     """Raises ClientError for a URL that Firefox would remove at its next sync."""
-    if len(url) > _LONGEST_URL:
-        raise ClientError(f"Cannot add an address of {len(url)} characters: Firefox keeps {_LONGEST_URL}")
-    if normalized(text_of(url)) is None:
+    address = normalized(text_of(url))
+    # Firefox encodes letters beyond ASCII, which makes it longer.
+    length = max(len(url), len(address or ""))
+    if length > _LONGEST_URL:
+        raise ClientError(f"Cannot add an address of {length} characters: Firefox keeps {_LONGEST_URL}")
+    if address is None:
         advice = "an address must begin with https:// or similar, without spaces in its host"
         raise ClientError(f"Cannot add {quoted(url)}: {advice}")
+
+
+def _trimmed_tags(tags: Iterable[str]) -> List[str]:
+    """Trims tags like Firefox does. Raises ClientError for one that it would ignore."""
+    trimmed = [tag.strip() for tag in tags]
+    for tag in trimmed:
+        if tag == "" or len(tag.encode("utf-16-le", "surrogatepass")) // 2 > _LONGEST_TAG:
+            advice = f"Firefox ignores blank tags, and those of more than {_LONGEST_TAG} characters"
+            raise ClientError(f"Cannot add the tag {quoted(tag)}: {advice}")
+    return trimmed
 
 
 def _require_room(client: SyncClient, requests: List[TransactionRequest], node: BookmarkNode) -> None:
