@@ -49,4 +49,21 @@ print(json.dumps(found))
       expect(Object.values(found).filter(([readable]) => readable.length > 0)).toHaveLength(2)
     },
   )
+
+  it.skipIf('reason' in python)(
+    `adds the id to deletions without one, which phones write${why}`,
+    async () => {
+      const program = `
+import json
+from sync_bridge_client import decrypt_record, key_pair_from_hex
+print(json.dumps(decrypt_record(key_pair_from_hex("${key}"), "right", json.load(open("payload.json")))))
+`
+      const payload = JSON.stringify(sealed('{"deleted":true}'))
+      const cwd = makeFolder({ 'payload.json': payload, 'program.py': program })
+
+      const found = JSON.parse(await runProgram([path, 'program.py'], { cwd, environment }))
+
+      expect(found).toEqual({ id: 'right', deleted: true })
+    },
+  )
 })

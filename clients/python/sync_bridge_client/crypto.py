@@ -91,9 +91,10 @@ def decrypt_record(key_pair: KeyPair, id: str, payload: Optional[str]) -> ClearR
         content = read_json(clear.decode("utf-8-sig", "replace"))
     except (ValueError, RecursionError) as error:
         raise UnreadableRecord(id, _NOT_ENCRYPTED) from error
-    if not isinstance(content, (dict, list)):
+    if not isinstance(content, dict):
         raise UnreadableRecord(id, "Its content is not a record")
-    if isinstance(content, list) or content.get("id") != id:
+    # Firefox's engines in Rust, such as those of phones, write deletions without an id.
+    if content.setdefault("id", id) != id:
         raise UnreadableRecord(id, "Its content belongs to another id")
     return content
 
