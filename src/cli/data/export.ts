@@ -118,7 +118,7 @@ class Reading {
     // A record that changes during the read comes twice.
     const kept = new Map<string, Kept>()
     const unreadable = new Map<string, SyncRecord>()
-    const options = { since: since ?? undefined, pageSize: null }
+    const options = { since: since ?? undefined }
     for await (const { records } of this.session.client.collection(collection).pages(options)) {
       for (const record of records) {
         const { id } = record.stored

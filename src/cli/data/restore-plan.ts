@@ -81,7 +81,7 @@ export class Translator {
   /** Plans the changes that restore a collection. */
   async plan(collection: string, wanted: Wanted): Promise<Plan> {
     const current = new Map<string, StoredRecord>()
-    for await (const { records } of this.client.collection(collection).storedPages({ pageSize: null }))
+    for await (const { records } of this.client.collection(collection).storedPages())
       for (const record of records) current.set(record.id, record)
     // In these collections, a restored record must fit those that are there.
     const live: Live = related.has(collection) ? await this.#readLive(collection, current) : new Map()
