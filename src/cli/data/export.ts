@@ -115,23 +115,19 @@ class Reading {
     keep: (record: ReadableRecord) => Kept,
     since?: number | null,
   ): Promise<Kept[]> {
-    // A record that changes during the read comes twice.
-    const kept = new Map<string, Kept>()
-    const unreadable = new Map<string, SyncRecord>()
+    const kept: Kept[] = []
+    const unreadable: SyncRecord[] = []
     const options = { since: since ?? undefined }
     for await (const { records } of this.session.client.collection(collection).pages(options)) {
       for (const record of records) {
-        const { id } = record.stored
-        kept.delete(id)
-        unreadable.delete(id)
-        if (isReadable(record)) kept.set(id, keep(record))
-        else if (record.clear === null) unreadable.set(id, record)
+        if (isReadable(record)) kept.push(keep(record))
+        else if (record.clear === null) unreadable.push(record)
       }
       collectYoungGarbage()
-      this.progress.show(`${collection}: ${countOf(kept.size, 'record')} read`)
+      this.progress.show(`${collection}: ${countOf(kept.length, 'record')} read`)
     }
-    this.unreadable.push(...unreadable.values())
-    return [...kept.values()]
+    for (const record of unreadable) this.unreadable.push(record)
+    return kept
   }
 
   /** Reports what is missing; returns the exit code. */
