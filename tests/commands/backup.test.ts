@@ -266,6 +266,37 @@ describe('backup', () => {
     expect(readdirSync(backups)).toEqual([expect.stringMatching(/-incomplete$/)])
   })
 
+  it('reports collections that were emptied or wiped while they were read', async () => {
+    const { user, folder } = someone('emptied')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    const [global] = sandbox.records(user, 'meta')
+    const payload = global!.payload.replace(/("forms":\{"version":1,"syncID":")[^"]+/, '$1anotherIdOf')
+    proxy.plan(({ method, path }) => {
+      if (method === 'GET' && path.includes('/passwords/')) sandbox.remove(user, 'passwords')
+      if (path.includes('/forms/')) sandbox.write(user, 'meta', [{ id: 'global', payload }])
+      return null
+    })
+
+    const { said, code } = await run(user, ['backup', folder], { BRIDGE_URL: proxy.url })
+
+    expect(said).toEndWith('passwords: was emptied while it was read\nforms: was wiped while it was read\n')
+    expect([code, readdirSync(folder)]).toEqual([3, [expect.stringMatching(/-incomplete$/)]])
+  })
+
+  it('counts again if the storage has counted a record that came meanwhile', async () => {
+    const { user, folder } = someone('counter')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let counts = 0
+    proxy.plan(({ method, path }) => {
+      const isFirst = method === 'HEAD' && path.includes('/forms/') && ++counts === 1
+      return isFirst ? { kind: 'rewrite', headers: { 'Total-Records': '9' } } : null
+    })
+
+    const { code } = await run(user, ['backup', folder], { BRIDGE_URL: proxy.url })
+
+    expect([code, counts]).toEqual([0, 2])
+  })
+
   it('leaves nothing behind when it fails', async () => {
     const { user, folder } = someone('silent')
 

@@ -162,8 +162,18 @@ class Backup {
       tell(`[${index + 1}/${collections.length}] ${name}: ${news}`)
       if (found.stored > found.all.length)
         problems.push(`${name}: received only ${found.all.length} of ${found.stored} records`)
+      // Without an ETag, a proxy has removed it.
+      const hasMoment = found.changedAt > 0 || found.fresh === 0
+      if (hasMoment && found.changedAt < lastModified) problems.push(`${name}: was emptied while it was read`)
     }
     problems.push(...shrunk(before, state))
+    const syncIdsNow = await this.#readSyncIds()
+    for (const [name, { syncId }] of state) {
+      const now = syncIdsNow[name]?.syncID ?? null
+      // It may have records from before and after.
+      if (syncId !== null && now !== null && now !== syncId)
+        problems.push(`${name}: was wiped while it was read`)
+    }
     // If the keys could not be read, that is already one of the problems.
     const isUnread = collections.some(({ name }) => name === 'crypto') && !state.has('crypto')
     if (!isUnread) problems.push(...(await this.#check(draft, state, before)))
@@ -194,7 +204,7 @@ class Backup {
     const all = new Map((since?.saved ?? []).map((record) => [record.id, record]))
     const fresh = new Set<string>()
     let changedAt = 0
-    for await (const page of collection.storedPages({ since: since?.savedAt, pageSize: null })) {
+    for await (const page of collection.storedPages({ since: since?.savedAt })) {
       for (const record of page.records) {
         all.set(record.id, record)
         fresh.add(record.id)
@@ -202,7 +212,9 @@ class Backup {
       changedAt = page.lastModified
       this.#progress.show(`${name}: ${countOf(fresh.size, 'record')} read`)
     }
-    const counted = await collection.count()
+    let counted = await collection.count()
+    // The storage reads the timestamp before it counts, so the count may include a write in between.
+    if (counted.total > all.size) counted = await collection.count()
     // Concurrent writes are part of the next backup.
     const stored = counted.lastModified === changedAt ? counted.total : 0
     // Some records were added with an old timestamp.

@@ -35,8 +35,9 @@ export function watch(options: GivenOptions, words: string[], host: Host): Promi
       if (command === undefined) {
         if (!(await writeOut(host, line))) return 0
       } else {
-        const code = await runWith(command, line)
-        if (code !== 0) tell(`The command exited with ${code} for ${record.collection}/${record.stored.id}`)
+        const code = await runWith(command, line, stopping.signal)
+        if (code !== 0 && !stopping.signal.aborted)
+          tell(`The command exited with ${code} for ${record.collection}/${record.stored.id}`)
       }
     }
     return 0
@@ -50,12 +51,13 @@ function readSeconds(options: GivenOptions): number {
   throw new UsageError(`--every ${JSON.stringify(text)} is not a number of seconds: write 1 to 99999`)
 }
 
-/** Runs a shell command with a text on its stdin; resolves to its exit code. */
-async function runWith(command: string, input: string): Promise<number> {
+/** Runs a shell command with a text on its stdin, and ends it if the signal is aborted; resolves to its exit code. */
+async function runWith(command: string, input: string, signal: AbortSignal): Promise<number> {
   const child = Bun.spawn(['/bin/sh', '-c', command], {
     stdin: new Blob([input]),
     stdout: 'inherit',
     stderr: 'inherit',
+    signal,
   })
   return child.exited
 }
