@@ -114,7 +114,7 @@ export class Collection {
         for await (const records of parts) yield { records, lastModified }
       }
       if (count === 1) return
-      // If others change or delete records, another one may slip past between two pages, so everything is read again.
+      // If others have changed or deleted a record between two pages, the pages miss another one, so everything is read again.
       if (lastModified === 0) throw new ClientError('The response has no ETag: does a proxy remove it?')
       if ((await this.count()).lastModified === lastModified) return
     }

@@ -11,7 +11,7 @@ export interface OpenedAccount {
   /** The names of the account's collections, except `crypto`. */
   collections: string[]
   /**
-   * Reads a collection, and passes its records to `onRecords` as they arrive. A record that changes during the read may come twice. Rejects
+   * Reads a collection, and passes its records to `onRecords` as they arrive. Records may come twice if the collection changes. Rejects
    * with `ClientError`.
    */
   read(collection: string, signal: AbortSignal, onRecords: (records: SyncRecord[]) => void): Promise<void>

@@ -112,7 +112,7 @@ class Collection:
                 query = None if next_page is None else f"?{urlsplit(next_page).query}"
             if len(moments) == 1:
                 return
-            # If others change or delete records, another one may slip past between two pages, so everything is read again.
+            # If others have changed or deleted a record between two pages, the pages miss another one, so everything is read again.
             if moments[0] == 0:
                 raise ClientError("The response has no ETag: does a proxy remove it?")
             if self.count().last_modified == moments[0]:

@@ -162,7 +162,7 @@ class Backup {
       tell(`[${index + 1}/${collections.length}] ${name}: ${news}`)
       if (found.stored > found.all.length)
         problems.push(`${name}: received only ${found.all.length} of ${found.stored} records`)
-      // Without an ETag, a proxy has removed it.
+      // A proxy may remove the ETag; then the time of the change is 0.
       const hasMoment = found.changedAt > 0 || found.fresh === 0
       if (hasMoment && found.changedAt < lastModified) problems.push(`${name}: was emptied while it was read`)
     }
@@ -170,7 +170,7 @@ class Backup {
     const syncIdsNow = await this.#readSyncIds()
     for (const [name, { syncId }] of state) {
       const now = syncIdsNow[name]?.syncID ?? null
-      // It may have records from before and after.
+      // The backup may mix records from before and after the wipe.
       if (syncId !== null && now !== null && now !== syncId)
         problems.push(`${name}: was wiped while it was read`)
     }

@@ -18,9 +18,9 @@ export interface Change {
 export type Live = ReadonlyMap<string, ClearRecord>
 
 /**
- * Firefox keeps tags for an address, and a keyword for one address. So restored bookmarks get what other bookmarks of their address have, and
- * no keyword of another address. If a bookmark gets another address, Firefox clears what it keeps for the old one: other bookmarks of that are
- * written again.
+ * Keeps the tags and keywords of bookmarks that are not restored. Firefox keeps tags for an address, and each keyword for one address. So a
+ * restored bookmark gets what the others of its address have, and no keyword that another address has. When a bookmark leaves an address,
+ * Firefox clears the tags and keyword of that address, so its other bookmarks are written again.
  */
 export function keepSharedFields(
   changes: Map<string, Change>,
@@ -81,8 +81,8 @@ export function isMovedFrom(folder: string, child: Change | undefined): boolean 
 }
 
 /**
- * The restored and unchanged bookmarks that their folder does not list yet, by the id of the folder. Also has the folders that list one of
- * another folder. Without the folders that are restored themselves.
+ * The folders that must change, by id, each with the restored and unchanged bookmarks that it does not list yet. The list is empty for a
+ * folder that only loses bookmarks. Folders that are restored themselves are left out.
  */
 export function unlistedByFolder(
   changes: ReadonlyMap<string, Change>,
