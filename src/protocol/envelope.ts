@@ -1,4 +1,5 @@
 /** Turns replies into HTTP responses: common headers, alerts and the form of the body. */
+import { returnListBuffer } from '../domain/list.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
 import { corsHeaders } from './origin.ts'
@@ -77,18 +78,21 @@ export function isSource(body: Reply['body']): body is ByteSource {
 const oneWriteBytes = 12 * 1024
 
 /**
- * Sends a body above the runtime's buffer as a stream of one chunk. Otherwise the runtime makes a system call for each part of the head and
- * copies the bytes.
+ * Sends a body above the runtime's buffer as a stream that writes it at once. Otherwise the runtime makes a system call for each part of the
+ * head and copies the bytes.
  */
 function sendable(body: Reply['body']): BodyInit | null {
   if (body === null || isSource(body)) return null
   if (body.length <= oneWriteBytes) return body as BodyInit
-  return new ReadableStream<Uint8Array>({
-    start(controller) {
-      controller.enqueue(typeof body === 'string' ? new TextEncoder().encode(body) : body)
-      controller.close()
+  const source: Bun.DirectUnderlyingSource = {
+    type: 'direct',
+    pull(controller) {
+      controller.write(body as string | Uint8Array<ArrayBuffer>)
+      void controller.close()
+      if (typeof body !== 'string') returnListBuffer(body)
     },
-  })
+  }
+  return new ReadableStream(source as unknown as UnderlyingSource)
 }
 
 // --- Alerts ---

@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { listClosing, listOpening } from '../domain/list.ts'
+import { listClosing, listOpening, takeListBuffer } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
 import { isDeleted, readBso } from './bso.ts'
@@ -81,7 +81,8 @@ export class BsoRewriter {
   /** Converts a list that arrived in one piece into its JSON document. */
   pushWhole(piece: Uint8Array): Uint8Array {
     const chunk = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
-    this.#begin(listOpening.length + chunk.length + listClosing.length)
+    this.#out = takeListBuffer(maxOutputBytes(listOpening.length + chunk.length + listClosing.length) + 64)
+    this.#outLength = 0
     this.#write(listOpening)
     const end = this.#writeLines(chunk, 0)
     requireUtf8(chunk.subarray(end))

@@ -55,6 +55,35 @@ describe('section 3: a list', () => {
   })
 })
 
+describe('section 3: several lists at a time', () => {
+  it('each send their own bytes, while batches and files are sent, too', async () => {
+    const names = ['one', 'two', 'three', 'four', 'five', 'six']
+    for (const [index, name] of names.entries()) {
+      const payload = name.repeat(300 * (index + 1)) + '\u{1f600}'
+      const record = (id: number) => ({ id: `${id}`, modified: 1_700_000_000_000 + 10 * id, payload })
+      bridge.sandbox.load(
+        bridge.user,
+        name,
+        Array.from({ length: 15 }, (_, id) => record(id)),
+      )
+    }
+    const paths = names.map((name) => `/collections/${name}/records`)
+    const requests = paths.map((path) => ({ method: 'GET', path: bucket + path }))
+    const askAll = async () => [
+      ...(await Promise.all(paths.map((path) => bridge.ask(path)))).map(({ text }) => text),
+      (await bridge.ask('/v1/docs/page.css')).text,
+      (await batch({ requests: requests.slice(0, 3) })).text,
+    ]
+    const first = await askAll()
+    expect(first.slice(0, 6).map((text) => JSON.parse(text).data[14].payload.length)).toEqual([
+      902, 1802, 4502, 4802, 6002, 5402,
+    ])
+
+    for (let round = 0; round < 10; round += 1)
+      for (const texts of await Promise.all([askAll(), askAll(), askAll()])) expect(texts).toEqual(first)
+  })
+})
+
 describe('section 3: filters', () => {
   it.each([
     ['_since=1700000000030', ['e', 'd']],
