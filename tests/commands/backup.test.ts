@@ -457,6 +457,26 @@ describe('restore', () => {
     expect(refused.code).toBe(1)
   })
 
+  it('warns that Firefox will delete what it does not sync yet', async () => {
+    const { user, folder } = someone('declined')
+    for (const name of ['addresses', 'creditcards', 'notes'])
+      sandbox.write(user, name, [await encrypted(sandbox, user, name, { id: 'one' })])
+    await run(user, ['backup', folder])
+    for (const name of ['addresses', 'creditcards', 'notes', 'forms']) sandbox.remove(user, name)
+    const { syncID } = JSON.parse(sandbox.records(user, 'meta')[0]!.payload) as { syncID: string }
+    const syncids = {
+      version: 1,
+      globalSyncID: syncID,
+      engines: { creditcards: { version: 1, syncID: 'a' } },
+    }
+    sandbox.write(user, 'meta', [{ id: 'syncids', payload: JSON.stringify(syncids) }])
+
+    const { said } = await run(user, ['restore', folder])
+
+    expect(said).toContain('addresses: 1 to write, 0 different in the storage\n  Firefox does not sync these')
+    expect(said.match(/does not sync/g)).toHaveLength(1)
+  })
+
   it('restores records deleted since, which only decryption shows', async () => {
     const { user, folder } = someone('deleter')
     await run(user, ['backup', folder])

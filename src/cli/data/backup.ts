@@ -14,6 +14,7 @@ import {
   timeOf,
   type State,
 } from './backup-folder.ts'
+import { readEngines } from './engines.ts'
 import { Progress } from './progress.ts'
 import { countOf, partialSuccess, readNext, someOf, withAccount, type Session } from './session.ts'
 import { UsageError } from './usage-error.ts'
@@ -124,7 +125,8 @@ class Backup {
     const before: State = last ? await readState(last) : new Map()
     const state: State = new Map()
     const problems: string[] = []
-    const syncIds = await this.#readSyncIds()
+    // Without these, every collection is read completely.
+    const engines = (await readEngines(client)) ?? {}
     const collections = await client.collections()
     for (const [index, { name, lastModified }] of collections.entries()) {
       // Names become file names, and BRIDGE_URL may name a malicious bridge.
@@ -132,7 +134,7 @@ class Backup {
         problems.push(`${JSON.stringify(name)}: not a valid collection name`)
         continue
       }
-      const syncId = syncIds[name]?.syncID ?? null
+      const syncId = engines[name]?.syncID ?? null
       const known = before.get(name)
       const isIntact = known?.syncId === syncId && known.sha256 === (await digestOf(last!, name))
       const saved = isIntact ? await collect(readRecords(last!, name)) : []
@@ -167,9 +169,9 @@ class Backup {
       if (hasMoment && found.changedAt < lastModified) problems.push(`${name}: was emptied while it was read`)
     }
     problems.push(...shrunk(before, state))
-    const syncIdsNow = await this.#readSyncIds()
+    const enginesNow = (await readEngines(client)) ?? {}
     for (const [name, { syncId }] of state) {
-      const now = syncIdsNow[name]?.syncID ?? null
+      const now = enginesNow[name]?.syncID ?? null
       // The backup may mix records from before and after the wipe.
       if (syncId !== null && now !== null && now !== syncId)
         problems.push(`${name}: was wiped while it was read`)
@@ -179,18 +181,6 @@ class Backup {
     if (!isUnread) problems.push(...(await this.#check(draft, state, before)))
     await write(join(draft, 'state.json'), JSON.stringify(Object.fromEntries(state), null, 2))
     return problems
-  }
-
-  /** Reads Firefox's sync ids of collections from the only record that is not encrypted. */
-  async #readSyncIds(): Promise<Record<string, { syncID?: string } | undefined>> {
-    try {
-      for await (const { clear } of this.#session.client.collection('meta').records())
-        if (clear?.id === 'global') return (clear.engines ?? {}) as Record<string, { syncID?: string }>
-    } catch (error) {
-      if (!(error instanceof ClientError) || error.field !== null) throw error
-    }
-    // Without it, every collection is read completely.
-    return {}
   }
 
   /**

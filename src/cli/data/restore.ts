@@ -2,9 +2,11 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { readKey, withoutQuotes } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
+import { firefoxCollections } from '../../settings/schema.ts'
 import { stopSignals } from '../signals.ts'
 import { backupNames, readState, type State } from './backup-folder.ts'
 import { readMoment } from './dates.ts'
+import { readEngines } from './engines.ts'
 import { Progress } from './progress.ts'
 import { Translator, type Plan } from './restore-plan.ts'
 import {
@@ -55,12 +57,15 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
     const state = await readState(backup)
     const collections = folder === undefined ? chooseCollections(state, named) : ['bookmarks']
     const absent = new Set(ids)
+    const engines = await readEngines(client)
+    const unsynced = new Set(engines === null ? [] : firefoxCollections.filter((name) => !engines[name]))
     const stopping = writes ? stopBetweenBatches(session) : undefined
     let isWhole = true
     for (const collection of collections) {
       stopping?.throwIfAborted()
       const plan = await translator.plan(collection, wanted)
       count(session, collection, plan, overwrites)
+      if (plan.requests.length > 0 && unsynced.has(collection)) tell(`  ${notSynced}`)
       const records = state.get(collection)?.records ?? 0
       const isIntact = plan.saved.size >= records
       if (!isIntact)
@@ -78,6 +83,9 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
     return isWhole ? 0 : partialSuccess
   })
 }
+
+const notSynced =
+  'Firefox does not sync these in this account, and deletes them when you turn that on: turn it on and sync before you restore'
 
 /** The sync key of the backup, if it has another one than the account. Throws `UsageError`. */
 function readBackupKey({ environment }: Host): string | null {
