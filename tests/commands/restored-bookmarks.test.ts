@@ -158,6 +158,24 @@ describe('restore', () => {
     expect(await now()).toMatchObject({ '{old}': { deleted: true }, '{new}': { password: 'before' } })
   })
 
+  it('overwrites a login for any form with one of two, and restores the other', async () => {
+    const login = { hostname: 'https://a.example', httpRealm: null, username: 'me', password: 'before' }
+    const logins = ['https://a.example', 'https://b.example'].map((formSubmitURL, index) => {
+      return { id: `{${index}}`, ...login, formSubmitURL }
+    })
+    const { write, restore, now } = await someone('two forms', 'passwords', logins)
+    await write(gone('{0}'), gone('{1}'), { id: '{new}', ...login, formSubmitURL: '', password: 'now' })
+
+    const { code } = await restore('--overwrite')
+
+    const there = Object.values(await now()).filter(({ deleted }) => !deleted)
+    expect(code).toBe(0)
+    expect(there.map(({ formSubmitURL }) => formSubmitURL).toSorted()).toEqual(
+      logins.map((each) => each.formSubmitURL),
+    )
+    expect((await restore('--overwrite')).errors).toContain('passwords: 0 to write')
+  })
+
   it('encrypts again what the account can no longer decrypt', async () => {
     const { user, restore } = await someone('rekeyed', 'forms', [{ id: 'a', name: 'n', value: 'v' }])
     const newKeys = keysRecord(toKeyBundle(Buffer.alloc(64, 7)))

@@ -134,6 +134,12 @@ export class Translator {
       plan[kind].push(clear)
       if (kind === 'different' && !wanted.overwrites) continue
       changes.set(id, { saved, clear, isAdapted: clear.id !== id, there })
+      // A login replaces one other, even if the backup has several for it.
+      if (login)
+        logins.set(
+          loginOf(login),
+          logins.get(loginOf(login))!.filter(({ id }) => id !== login.id),
+        )
     }
     if (collection === 'bookmarks') {
       keepSharedFields(changes, live, current)
