@@ -747,9 +747,16 @@ describe('watch', () => {
     expect([lines.length, watching.lines.length, code]).toEqual([21, 0, 0])
   })
 
-  it('passes SIGTERM to the running command, and skips the remaining changes', async () => {
+  it('ends the running command with its children, and skips the remaining changes', async () => {
     const { account } = someone('stopping')
-    const command = ['watch', 'bookmarks', '--since', '2020-01-01', '--exec', 'echo run; exec sleep 1000']
+    const command = [
+      'watch',
+      'bookmarks',
+      '--since',
+      '2020-01-01',
+      '--exec',
+      'echo run; sleep 1000; echo end',
+    ]
     await using watching = start(command, { environment: { SYNC_BRIDGE_ACCOUNT: account } })
     await watching.line(/^run$/)
 

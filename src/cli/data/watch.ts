@@ -51,13 +51,22 @@ function readSeconds(options: GivenOptions): number {
   throw new UsageError(`--every ${JSON.stringify(text)} is not a number of seconds: write 1 to 99999`)
 }
 
-/** Runs a shell command with a text on its stdin, and ends it if the signal is aborted; resolves to its exit code. */
+/** Runs a shell command with a text on its stdin, and ends it and its children if the signal is aborted; resolves to its exit code. */
 async function runWith(command: string, input: string, signal: AbortSignal): Promise<number> {
   const child = Bun.spawn(['/bin/sh', '-c', command], {
     stdin: new Blob([input]),
     stdout: 'inherit',
     stderr: 'inherit',
-    signal,
+    detached: true,
   })
-  return child.exited
+  const end = () => {
+    // Its process group, because a shell does not pass signals on to its children.
+    if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid, 'SIGTERM')
+  }
+  signal.addEventListener('abort', end)
+  try {
+    return await child.exited
+  } finally {
+    signal.removeEventListener('abort', end)
+  }
 }
