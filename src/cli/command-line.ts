@@ -214,7 +214,7 @@ Set BACKUP_SYNC_KEY in the environment if the backup has another sync key.${ownB
       },
     },
     words: [{ name: 'COLLECTION', isList: true }],
-    details: `Passwords are watched only if you name them. Press Ctrl+C to stop.${ownBridge}`,
+    details: `Passwords and credit cards are watched only if you name them. Press Ctrl+C to stop.${ownBridge}`,
   },
   open: {
     usage: '',

@@ -311,8 +311,11 @@ describe('ls', () => {
   it('lists collections, and records without passwords or keys', async () => {
     const { user, account } = someone('lister')
     await write(user, { id: 'gonebookmark', deleted: true })
+    const entry = { 'cc-name': 'Ada', 'cc-number': '4111111111111111' }
+    await upload({ sandbox, user }, 'creditcards', { id: 'card', entry })
 
     const all = await runWith(account, ['ls'])
+    const cards = await runWith(account, ['ls', 'creditcards'])
     const json = await runWith(account, ['ls', '--json'])
     const passwords = await runWith(account, ['ls', 'passwords'])
     const keys = await runWith(account, ['ls', 'crypto', '--json'])
@@ -329,6 +332,7 @@ describe('ls', () => {
     })
     expect(passwords.output).toContain('https://library.example.org')
     expect(passwords.output).not.toContain('not-a-secret')
+    expect(cards.output).toMatch(/^ID .*\ncard .* Ada\n$/)
     expect([keys.output, keys.code]).toEqual(['', 1])
     expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
   })
@@ -680,7 +684,7 @@ describe('watch', () => {
     const { entries } = sandbox.requests.storage
     const before = entries.length
     await eventually('its first round is over', () => hasAnswered(sandbox, before))
-    await upload({ sandbox, user }, 'passwords', { id: 'p' })
+    for (const name of ['passwords', 'creditcards']) await upload({ sandbox, user }, name, { id: 'p' })
     await write(user, { id: 'newbookmarkk', type: 'bookmark', title: 'T', bmkUri: 'https://t.example/' })
 
     await watching.line(/"newbookmarkk"/)

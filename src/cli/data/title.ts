@@ -1,5 +1,8 @@
 import { tabsOf, tagsOf, textOf, type Fields } from '../../client/fields.ts'
 
+/** Where the other collections have a name, and addresses and credit cards in `entry`. */
+const names = ['name', 'title', 'cc-name', 'addonID', 'extId']
+
 /** Describes a record in one line; never shows a password. */
 export function titleOf(collection: string, clear: Fields): string {
   const { title, bmkUri, histUri, hostname, username, type, name, value, clientName } = clear
@@ -18,6 +21,6 @@ export function titleOf(collection: string, clear: Fields): string {
     case 'forms':
       return `${textOf(name)}: ${textOf(value)}`
     default:
-      return textOf(name) || textOf(title)
+      return names.map((field) => textOf(Object(clear.entry ?? clear)[field])).find(Boolean) ?? ''
   }
 }

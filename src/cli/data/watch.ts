@@ -24,8 +24,8 @@ export function watch(options: GivenOptions, words: string[], host: Host): Promi
     const watched = changes(client, {
       since,
       collections: named.length > 0 ? named : undefined,
-      // Passwords only if named, because lines end up in logs.
-      except: ['passwords'],
+      // These only if named, because lines end up in logs.
+      except: ['passwords', 'creditcards'],
       everySeconds,
       signal: stopping.signal,
       onError: ({ message }) => tell(`${message} Retrying in ${everySeconds} s.`),
