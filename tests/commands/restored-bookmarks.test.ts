@@ -158,6 +158,23 @@ describe('restore', () => {
     expect(await now()).toMatchObject({ '{old}': { deleted: true }, '{new}': { password: 'before' } })
   })
 
+  it('keeps what an extension has stored since, under another id', async () => {
+    const stored = { extId: 'one@example.org', data: '{"a":1}' }
+    const { write, restore, now } = await someone('extended', 'extension-storage', [
+      { id: 'old', ...stored },
+      { id: 'other', ...stored, extId: 'other@example.org' },
+    ])
+    await write(gone('old'), gone('other'), { id: 'new', ...stored, data: '{"a":2}' })
+
+    const { errors } = await restore('--write')
+    const kept = await now()
+    await restore('--overwrite')
+
+    expect(errors).toContain('extension-storage: 1 to write, 1 different in the storage')
+    expect(kept).toMatchObject({ old: gone('old'), new: { data: '{"a":2}' }, other: { data: '{"a":1}' } })
+    expect(await now()).toMatchObject({ old: gone('old'), new: { data: '{"a":1}' } })
+  })
+
   it('overwrites a login for any form with one of two, and restores the other', async () => {
     const login = { hostname: 'https://a.example', httpRealm: null, username: 'me', password: 'before' }
     const logins = ['https://a.example', 'https://b.example'].map((formSubmitURL, index) => {

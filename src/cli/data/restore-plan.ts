@@ -7,7 +7,7 @@ import {
   type ClearRecord,
 } from '../../client/crypto.ts'
 import { ClientError } from '../../client/errors.ts'
-import { listOf, type Fields } from '../../client/fields.ts'
+import { listOf, textOf, type Fields } from '../../client/fields.ts'
 import { readRecords } from './backup-folder.ts'
 import {
   fitChildren,
@@ -85,7 +85,9 @@ export class Translator {
       for (const record of records) current.set(record.id, record)
     // In these collections, a restored record must fit those that are there.
     const live: Live = related.has(collection) ? await this.#readLive(collection, current) : new Map()
-    const logins = Map.groupBy<string, ClearRecord>(collection === 'passwords' ? live.values() : [], loginOf)
+    const keyOf = uniqueKeys.get(collection) ?? (() => '')
+    const existing = Map.groupBy(live.values(), keyOf)
+    existing.delete('')
     const plan: Plan = {
       saved: new Set(),
       requests: [],
@@ -116,11 +118,11 @@ export class Translator {
       // With unchanged keys, an unreadable record is restored as it is.
       let clear = readable ?? { id }
       let now = there && (await this.#readCurrent(collection, there))
-      const login = sameLogin(logins, clear)
-      if (login) {
-        now = login
-        there = current.get(login.id)
-        clear = { ...clear, id: login.id }
+      const same = sameRecord(existing.get(keyOf(clear)) ?? [], clear)
+      if (same) {
+        now = same
+        there = current.get(same.id)
+        clear = { ...clear, id: same.id }
       }
       if (now && JSON.stringify(now) === JSON.stringify(clear)) {
         unchanged.push(id)
@@ -134,11 +136,11 @@ export class Translator {
       plan[kind].push(clear)
       if (kind === 'different' && !wanted.overwrites) continue
       changes.set(id, { saved, clear, isAdapted: clear.id !== id, there })
-      // A login replaces one other, even if the backup has several for it.
-      if (login)
-        logins.set(
-          loginOf(login),
-          logins.get(loginOf(login))!.filter(({ id }) => id !== login.id),
+      // A record replaces one other, even if the backup has several for it.
+      if (same)
+        existing.set(
+          keyOf(same),
+          existing.get(keyOf(same))!.filter(({ id }) => id !== same.id),
         )
     }
     if (collection === 'bookmarks') {
@@ -247,19 +249,25 @@ export class Translator {
   }
 }
 
+/** What Firefox has at most one record for, by collection; an empty string for none. It keeps the one that comes last. */
+const uniqueKeys = new Map<string, (clear: Fields) => string>([
+  ['passwords', loginOf],
+  ['extension-storage', ({ extId }) => textOf(extId)],
+])
+
 /** The collections whose records depend on each other. */
-const related = new Set(['bookmarks', 'passwords'])
+const related = new Set(['bookmarks', ...uniqueKeys.keys()])
 
 function loginOf({ hostname, httpRealm, username }: Fields): string {
-  return JSON.stringify([hostname, httpRealm, username])
+  return textOf(hostname) && JSON.stringify([hostname, httpRealm, username])
 }
 
-/** The existing login that Firefox takes for the same: it keeps the newest of them. An empty form address is equal to any. */
-function sameLogin(logins: Map<string, ClearRecord[]>, login: ClearRecord): ClearRecord | undefined {
-  const found = (logins.get(loginOf(login)) ?? []).filter(({ formSubmitURL: form }) => {
-    return form === login.formSubmitURL || form === '' || login.formSubmitURL === ''
+/** The existing record, of those with its key, that Firefox takes for the same. An empty form address of a login is equal to any. */
+function sameRecord(existing: ClearRecord[], record: ClearRecord): ClearRecord | undefined {
+  const found = existing.filter(({ formSubmitURL: form }) => {
+    return form === record.formSubmitURL || form === '' || record.formSubmitURL === ''
   })
-  return found.find(({ id }) => id === login.id) ?? found[0]
+  return found.find(({ id }) => id === record.id) ?? found[0]
 }
 
 /** A write on the condition that the record has not changed since it was read. */
