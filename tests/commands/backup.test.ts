@@ -632,8 +632,10 @@ describe('restore', () => {
       await restored(user.syncKey.toString('base64url')),
     ]
     const bad = await restored('key')
+    const other = await restored('ab'.repeat(64))
 
     expect(good.map(codeOf)).toEqual([0, 0])
+    expect(other.said).toContain('sync-bridge: BACKUP_SYNC_KEY does not decrypt ')
     expect(bad.said).toStartWith('sync-bridge: BACKUP_SYNC_KEY: The sync key must be 128 hexadecimal digits')
     expect(bad.code).toBe(2)
   })

@@ -70,9 +70,10 @@ export class Translator {
       current = records.find(({ id }) => id === 'keys') ?? current
     if (!current) throw new ClientError('The storage has no keys for this account: sync a Firefox first')
     const keysOfBackup = await collectionKeys(keyPairFromHex(backupKey), saved).catch(() => {
-      const remedy = 'Set BACKUP_SYNC_KEY in the environment to the sync key of that time'
       throw new ClientError(
-        `The sync key does not decrypt the backup, which is from before a password reset. ${remedy}`,
+        backupKey === client.account.syncKey
+          ? 'The sync key does not decrypt the backup, which is from before a password reset. Set BACKUP_SYNC_KEY in the environment to the sync key of that time'
+          : `BACKUP_SYNC_KEY does not decrypt ${backup}: unset it if the backup is from after the password reset, or name an older one`,
       )
     })
     return new Translator(client, backup, keysOfBackup, current.payload !== saved.payload)
