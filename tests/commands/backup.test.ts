@@ -494,6 +494,19 @@ describe('restore', () => {
     expect([now.get(gone!.id), now.get(changed!.id)]).toEqual([gone!.payload, foreign])
   })
 
+  it('does not overwrite a readable record with one that cannot be decrypted', async () => {
+    const { user, folder } = someone('repaired')
+    sandbox.write(user, 'forms', [{ id: 'broken', payload: foreign }])
+    await run(user, ['backup', folder])
+    const repaired = await encrypted(sandbox, user, 'forms', { id: 'broken', value: 'repaired' })
+    sandbox.write(user, 'forms', [repaired])
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', '--overwrite'])
+
+    expect([said, code]).toEqual([expect.stringContaining('cannot be decrypted: broken\n'), 3])
+    expect(sandbox.records(user, 'forms').find(({ id }) => id === 'broken')).toMatchObject(repaired)
+  })
+
   it('restores an older backup by its name, in as many batches as needed', async () => {
     const { user, folder } = someone('older')
     const made = Array.from({ length: 60 }, (_, index) => ({ id: `made/${index}+`, payload: foreign }))

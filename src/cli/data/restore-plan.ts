@@ -112,13 +112,13 @@ export class Translator {
         continue
       }
       const readable = await this.#readSaved(collection, saved)
-      if (!readable && this.hasNewKeys) {
+      let now = there && (await this.#readCurrent(collection, there))
+      // With unchanged keys, an unreadable record is restored as it is, but not over a readable one.
+      if (!readable && (this.hasNewKeys || now)) {
         if (!isEqual) plan.unreadable.push(id)
         continue
       }
-      // With unchanged keys, an unreadable record is restored as it is.
       let clear = readable ?? { id }
-      let now = there && (await this.#readCurrent(collection, there))
       const same = sameRecord(existing.get(keyOf(clear)) ?? [], clear)
       if (same) {
         now = same

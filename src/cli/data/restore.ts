@@ -73,7 +73,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       for (const id of plan.saved) absent.delete(id)
       // Any collection, because a backup may contain those of other programs.
       if (writes) session.writable.add(collection)
-      else await list(session, collection, plan, overwrites)
+      else await list(session, collection, plan)
       const isWritten = !writes || (await write(session, plan.requests, stopping))
       isWhole &&= isWritten && isIntact && plan.unreadable.length === 0
     }
@@ -129,10 +129,9 @@ function count({ tell }: Session, collection: string, plan: Plan, overwrites: bo
 }
 
 /** Lists the changes, one record per line. */
-async function list({ host }: Session, collection: string, plan: Plan, overwrites: boolean): Promise<void> {
-  const { missing, deleted, different, repaired } = plan
-  const shown = { missing, deleted, different: overwrites ? different : [], repaired }
-  const lines = Object.entries(shown).flatMap(([kind, records]) =>
+async function list({ host }: Session, collection: string, plan: Plan): Promise<void> {
+  const { missing, deleted, repaired } = plan
+  const lines = Object.entries({ missing, deleted, repaired }).flatMap(([kind, records]) =>
     records.map((record) => [collection, kind.padEnd(9), titleOf(collection, record) || record.id]),
   )
   await writeOut(host, lines.map((cells) => `${cells.map(printableLine).join('  ')}\n`).join(''))
