@@ -31,6 +31,7 @@ const dayMs = 86_400_000
 const uploadSize = 100
 const ivBytes = 16
 const engines = ['bookmarks', 'history', 'tabs', 'passwords', 'forms', 'prefs', 'clients']
+const declined = ['addons', 'addresses', 'creditcards']
 
 /**
  * Fills a user's empty store like months of Firefox use: encrypted records in the usual collections, their keys in
@@ -42,7 +43,7 @@ export function fillSampleData(sandbox: Sandbox, user: SandboxUser, options: Sam
   const nowMs = Math.floor(sandbox.nowMs() / quantumMs) * quantumMs
   const startMs = nowMs - 200 * dayMs
   const keysPayload = encryptPayload(toKeyBundle(user.syncKey), keysRecord(keys), random.bytes(ivBytes))
-  sandbox.load(user, 'meta', [{ id: 'global', payload: globalPayload(random), modified: startMs }])
+  sandbox.load(user, 'meta', [{ id: 'global', payload: globalPayload(random, options), modified: startMs }])
   sandbox.load(user, 'crypto', [{ id: 'keys', payload: keysPayload, modified: startMs + 500 }])
   if (options.isEmpty) return
   const { clients, tabs } = sampleDevices(random)
@@ -107,15 +108,16 @@ function encryptAll(
 
 // Not encrypted, because clients read it before they have keys. Firefox deletes the collection of an engine whose
 // version is older than its own.
-function globalPayload(random: SampleRandom): string {
-  const versions = engines.map((name) => {
+function globalPayload(random: SampleRandom, { isEmpty }: SampleOptions): string {
+  // In an empty account everything can be restored: Firefox deletes what it begins to sync.
+  const synced = isEmpty ? [...engines, ...declined, 'extension-storage'] : engines
+  const versions = synced.map((name) => {
     return [name, { version: name === 'bookmarks' || name === 'prefs' ? 2 : 1, syncID: random.id() }]
   })
-  const declined = ['addons', 'addresses', 'creditcards']
   return JSON.stringify({
     syncID: random.id(),
     storageVersion: 5,
     engines: Object.fromEntries(versions),
-    declined,
+    declined: isEmpty ? [] : declined,
   })
 }
