@@ -486,7 +486,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
     // Firefox uploads its tabs at any time, possibly during this sync.
     await sync().catch(sync)
     const emptied = await everything()
-    const restored = await command('restore', backups, '--overwrite')
+    const restored = await command('restore', backups, '--write')
     await sync()
 
     for (const lines of printed)
