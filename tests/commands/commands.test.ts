@@ -320,6 +320,7 @@ describe('ls', () => {
     const passwords = await runWith(account, ['ls', 'passwords'])
     const keys = await runWith(account, ['ls', 'crypto', '--json'])
     const deleted = await runWith(account, ['ls', 'bookmarks', '--deleted', '--json'])
+    const rows = await runWith(account, ['ls', 'bookmarks', '--deleted'])
 
     expect(all.output).toMatch(
       /^COLLECTION +RECORDS +LAST CHANGE\nbookmarks +21 +\d{4}-\d\d-\d\d \d\d:\d\d\n/,
@@ -335,6 +336,7 @@ describe('ls', () => {
     expect(cards.output).toMatch(/^ID .*\ncard .* Ada\n$/)
     expect([keys.output, keys.code]).toEqual(['', 1])
     expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
+    expect(rows.output).toMatch(/^gonebookmark +[\d:-]+ [\d:-]+ *$/m)
   })
 
   it('rejects --deleted without a collection', async () => {

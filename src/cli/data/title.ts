@@ -3,8 +3,9 @@ import { tabsOf, tagsOf, textOf, type Fields } from '../../client/fields.ts'
 /** Where the other collections have a name, and addresses and credit cards in `entry`. */
 const names = ['name', 'title', 'cc-name', 'addonID', 'extId']
 
-/** Describes a record in one line; never shows a password. */
+/** Describes a record in one line; never shows a password. Empty for a deletion, which has no content. */
 export function titleOf(collection: string, clear: Fields): string {
+  if (clear.deleted === true) return ''
   const { title, bmkUri, histUri, hostname, username, type, name, value, clientName } = clear
   switch (collection) {
     case 'bookmarks': {
