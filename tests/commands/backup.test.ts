@@ -88,6 +88,20 @@ describe('backup', () => {
     expect(statSync(join(folder, name!, 'forms.jsonl')).mode & 0o777).toBe(0o600)
   })
 
+  it('leaves out a login that was deleted without a tombstone, and keeps what may have expired', async () => {
+    const { user, folder } = someone('merged')
+    await run(user, ['backup', folder])
+    const [login] = sandbox.records(user, 'passwords')
+    const [page] = sandbox.records(user, 'history')
+    sandbox.remove(user, 'passwords', [login!.id])
+    sandbox.remove(user, 'history', [page!.id])
+
+    const { code } = await run(user, ['backup', folder])
+
+    expect(code).toBe(0)
+    expect(backupsIn(folder)[1]).toEqual({ ...stored(user), [`history/${page!.id}`]: page!.payload })
+  })
+
   it('keeps as many as --keep says', async () => {
     const { user, folder } = someone('keeper')
     const command = ['backup', folder, '--keep', '2']
