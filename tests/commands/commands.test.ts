@@ -690,18 +690,23 @@ describe('watch', () => {
     await write(user, { id: 'newbookmarkk', type: 'bookmark', title: 'T', bmkUri: 'https://t.example/' })
 
     await watching.line(/"newbookmarkk"/)
+    // In the next round, because the first one reads collections in order.
+    await upload({ sandbox, user }, 'tabs', { id: 'later' })
+    await watching.line(/"later"/)
     const code = await watching.stop()
 
     const paths = new Set(
       entries.slice(before).map(({ target }) => target.replace(/\?.*/, '').replace(/.*\/\d+\//, '')),
     )
-    expect(paths).toEqual(new Set(['info/collections', 'storage/bookmarks', 'storage/crypto/keys']))
+    expect(paths).toEqual(
+      new Set(['info/collections', 'storage/bookmarks', 'storage/tabs', 'storage/crypto/keys']),
+    )
     expect(JSON.parse(watching.lines[0]!)).toMatchObject({
       collection: 'bookmarks',
       id: 'newbookmarkk',
       content: { bmkUri: 'https://t.example/' },
     })
-    expect([watching.lines.length, code]).toEqual([1, 0])
+    expect([watching.lines.length, code]).toEqual([2, 0])
   })
 
   it('goes on without its terminal under nohup', async () => {
