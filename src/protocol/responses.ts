@@ -39,7 +39,7 @@ const SubResponse = named('SubResponse', {
     { additionalProperties: true, description: 'Empty for 304 and HEAD; a tombstone for DELETE' },
   ),
 })
-export const BatchResponse = named('BatchResponse', { responses: Type.Array(SubResponse) })
+export const BatchResponses = named('BatchResponses', { responses: Type.Array(SubResponse) })
 
 /** Members of every error. The statuses tell clients which error shape it is. */
 const errorMembers = (statuses: number[]) => ({

@@ -2,7 +2,7 @@
 import {
   describeResponse,
   ApiDocumentResponse,
-  BatchResponse,
+  BatchResponses,
   HeartbeatResponse,
   noticeHeaders,
   RootResponse,
@@ -25,7 +25,7 @@ export const batch = declareService({
     'fails, the response is 503 and none of them has any effect. Each inherits `defaults`, and the conditional ' +
     'headers of the batch request if it has none of its own.',
   responses: {
-    200: describeResponse('The responses to the sub-requests, in order', BatchResponse, noticeHeaders),
+    200: describeResponse('The responses to the sub-requests, in order', BatchResponses, noticeHeaders),
   },
   errorStatuses: [400, 401, 410, 413, 415, 500, 503],
   security: credentials,

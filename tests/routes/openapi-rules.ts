@@ -53,6 +53,9 @@ function operationProblems(document: ApiDocument): string[] {
     const { operationId, parameters = [], responses, security = [] } = operation
     if (ids.has(operationId)) problems.push(`${operationId} is the id of two operations`)
     ids.add(operationId)
+    // oapi-codegen gives this name to the result of the operation, and its Go code would not compile.
+    const result = `${operationId[0]!.toUpperCase()}${operationId.slice(1)}Response`
+    if (result in document.components.schemas) problems.push(`${operationId} and ${result} clash in Go`)
     const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name!)
     const declared = parameters.filter(({ in: place }) => place === 'path')
     if (inPath.toString() !== declared.map(({ name }) => name).toString())
