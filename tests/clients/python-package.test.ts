@@ -668,14 +668,24 @@ describe('pauses', () => {
     expect(asked()).toBe(1)
   })
 
-  itWithPython(`requested by a Backoff do not interrupt a started read${why}`, async () => {
-    const { file } = await someone()
-    proxy.plan(() => ({ kind: 'rewrite', headers: { Backoff: '30' } }))
+  itWithPython(
+    `requested by a Backoff interrupt neither a started read nor what retries it${why}`,
+    async () => {
+      const { file } = await someone()
+      proxy.plan(() => ({ kind: 'rewrite', headers: { Backoff: '30' } }))
+      const { outcome } = await play('pages', file)
+      planFor('/bookmarks/records', {
+        kind: 'status',
+        status: 503,
+        headers: { 'Retry-After': '1', Backoff: '30' },
+      })
+      const retried = await play('count', file)
 
-    const { outcome } = await play('pages', file)
-
-    expect(outcome).toHaveLength(1)
-  })
+      expect(outcome).toHaveLength(1)
+      // Another thread is in the same state while one parses a response.
+      expect(retried.outcome).toMatchObject({ count: { total: 1 }, slept: [1] })
+    },
+  )
 })
 
 describe('a proxy that changes the ETag', () => {

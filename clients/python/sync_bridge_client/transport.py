@@ -63,8 +63,7 @@ class Requests:
         self._options = options
         address = account.bridge_url.rstrip("/")
         server_url = address if address.endswith("/v1") else f"{address}/v1"
-        self._backoff_until = 0.0
-        self._session = Session(server_url=server_url, auth=self._identify, timeout=_TIMEOUT_SECONDS)
+        self._session = _Session(server_url=server_url, auth=self._identify, timeout=_TIMEOUT_SECONDS)
 
     def ask(self, path: str, method: str = "get", body: Optional[Dict[str, Any]] = None) -> Answer:
         """Sends a request for a path below the version, such as `/batch`; an empty path is the root view. Raises ClientError."""
@@ -90,7 +89,7 @@ class Requests:
 
     def rest(self, seconds: float) -> None:
         """Waits for that many seconds, or longer if the bridge has asked for it with `Backoff`."""
-        backoff_seconds = self._backoff_until - time.time()
+        backoff_seconds = self._session.backoff_until - time.time()
         if backoff_seconds > seconds and self._options.on_pause is not None:
             self._options.on_pause(math.ceil(backoff_seconds), 200)
         self._options.sleep(max(seconds, backoff_seconds))
@@ -110,9 +109,6 @@ class Requests:
         try:
             # A redirect could send the credentials to another server.
             content, headers = self._session.request(method, path or "/", payload=body, allow_redirects=False)
-            # The session would reject the rest of a started read until a `Backoff` is over; `changes` respects it between rounds.
-            self._backoff_until = max(self._backoff_until, self._session.backoff or 0)
-            self._session.backoff = None
         except requests.exceptions.JSONDecodeError as error:
             raise ClientError(LOST_ANSWER if body else _UNEXPECTED) from error
         except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
@@ -125,6 +121,23 @@ class Requests:
         if not ("Total-Records" in headers if method == "head" else _is_answer(content)):
             raise ClientError(LOST_ANSWER if body else _UNEXPECTED)
         return Answer(content, headers)
+
+
+class _Session(Session):  # type: ignore[misc]  # kinto-http has no types
+    """Sends requests even during a `Backoff`, which `changes` respects between rounds.
+
+    Otherwise it would reject the rest of a started read, and the requests of other threads.
+    """
+
+    backoff_until = 0.0
+
+    @property
+    def backoff(self) -> Optional[float]:
+        return None
+
+    @backoff.setter
+    def backoff(self, until: Optional[float]) -> None:
+        self.backoff_until = max(self.backoff_until, until or 0)
 
 
 def _is_answer(content: Any) -> bool:
