@@ -4,7 +4,7 @@
  */
 import { bucketOf, withoutQuotes } from '../client/account.ts'
 import { inStorage } from '../explorer/tab.ts'
-import { accessibleParts, largeResponses, completeControls } from './swagger-parts.ts'
+import { accessibleParts, collapsedHeaders, largeResponses, completeControls } from './swagger-parts.ts'
 
 interface Operation {
   summary: string
@@ -21,7 +21,6 @@ interface ApiDocument {
 /** The parts of Swagger UI that this page uses; its script is loaded first. */
 declare function SwaggerUIBundle(options: object): {
   preauthorizeApiKey(scheme: string, value: string): void
-  layoutActions: { show(thing: string[], isShown: boolean): void }
 }
 
 const names = ['BEARER_TOKEN', 'KEY_ID', 'BUCKET'] as const
@@ -110,10 +109,9 @@ function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identi
     displayRequestDuration: true,
     persistAuthorization: false,
     validatorUrl: null,
-    plugins: [largeResponses, accessibleParts],
+    plugins: [largeResponses, collapsedHeaders, accessibleParts],
     layout: 'AccessibleLayout',
     onComplete() {
-      ui.layoutActions.show(['operations-tag', 'Headers only'], false)
       if (!BEARER_TOKEN || !KEY_ID) return
       ui.preauthorizeApiKey('bearer', BEARER_TOKEN)
       ui.preauthorizeApiKey('keyId', KEY_ID)

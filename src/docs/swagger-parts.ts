@@ -29,6 +29,22 @@ export const largeResponses = {
   },
 }
 
+type IsShown = (thing: string[], isDefault: boolean) => boolean
+
+/** Collapses the section "Headers only" by default. The action that hides a section would also replace the address of a linked path. */
+export const collapsedHeaders = {
+  statePlugins: {
+    layout: {
+      wrapSelectors: {
+        isShown:
+          (original: IsShown) =>
+          (_state: unknown, thing: string[], isDefault: boolean): boolean =>
+            original(thing, isDefault && thing[1] !== 'Headers only'),
+      },
+    },
+  },
+}
+
 /**
  * The layout without its own `main`, because the page has one; with a heading between the title and the sections; and without links inside
  * the buttons that open paths.

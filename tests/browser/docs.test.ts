@@ -110,6 +110,28 @@ describe('/v1/docs in Chromium', () => {
     expect(description).toContain('Enabled here in bookmarks, scratch')
   })
 
+  it('has an address for each path, which survives a reload, and Back leaves the page', async () => {
+    const page = await openDocs()
+    const guides = `${bridge.url}/v1/docs/guides`
+    await page.goto(guides)
+    await page.goto(`${bridge.url}/v1/docs`)
+    await page.locator('.opblock').first().waitFor()
+    await page.goBack()
+    const left = page.url()
+    const opened: string[] = []
+    for (const id of ['Records-countRecords', 'Headers_only-headVersion']) {
+      await page.goto(guides)
+      await page.goto(`${bridge.url}/v1/docs#/${id.replace('-', '/').replace('_', '%20')}`)
+      await page.locator(`#operations-${id}.is-open`).waitFor()
+      await page.reload()
+      await page.locator(`#operations-${id}.is-open`).waitFor()
+      opened.push(new URL(page.url()).hash)
+    }
+
+    expect(left).toBe(guides)
+    expect(opened).toEqual(['#/Records/countRecords', '#/Headers%20only/headVersion'])
+  })
+
   it('lists records with the access token given to Authorize', async () => {
     const page = await openDocs()
     const bucket_id = bridge.user.clientState
