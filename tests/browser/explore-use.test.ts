@@ -270,6 +270,22 @@ describe('the tree of bookmarks', () => {
     expect(again).toBe(inner)
     expect(after.slice(0, 10)).toEqual(before.slice(0, 10))
   })
+
+  it("shows a folder's count on one line, however long its title is", async () => {
+    const page = await world.look('bookmarks')
+    const count = page.locator('.folder small').first()
+
+    const heights = await count.evaluate((element) => {
+      const title = element.parentElement!.querySelector('.row-title')!
+      return [title.textContent, 'long title '.repeat(50)].map((text) => {
+        title.textContent = text
+        return element.getBoundingClientRect().height
+      })
+    })
+
+    expect(heights[0]).toBeGreaterThan(0)
+    expect(heights[1]).toBe(heights[0]!)
+  })
 })
 
 describe('`make run` and one click', () => {
