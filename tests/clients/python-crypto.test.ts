@@ -32,6 +32,7 @@ print(json.dumps(found))
         ...damaged,
         whole: sealed(clear),
         'a mark at its beginning': sealed(`\ufeff${clear}`),
+        'base64 in lines': sealed(clear, { IV: 'AAAAAAAAAAAA\r\nAAAAAAAAAA==\n' }),
       }
       const cwd = makeFolder({ 'payloads.json': JSON.stringify(payloads), 'program.py': program })
 
@@ -46,7 +47,7 @@ print(json.dumps(found))
           [readable, unreadable.map(({ id, reason }) => [id, reason])],
         ])
       }
-      expect(Object.values(found).filter(([readable]) => readable.length > 0)).toHaveLength(2)
+      expect(Object.values(found).filter(([readable]) => readable.length > 0)).toHaveLength(3)
     },
   )
 

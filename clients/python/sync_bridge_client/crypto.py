@@ -151,4 +151,6 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _from_base64(text: str) -> bytes:
+    # Some programs write base64 in lines, which Firefox reads.
+    text = "".join(text.split())
     return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
