@@ -943,6 +943,17 @@ describe('an account', () => {
     expect(outcome.filter(Array.isArray)).toHaveLength(6)
   })
 
+  itWithPython(`reports a string where names are expected, and a missing value${why}`, async () => {
+    proxy.plan(() => null)
+
+    const { outcome } = await play('misused', fileOf(bridge.user))
+
+    const names = ['later', 'forms', 'forms'].map(
+      (name) => `Expected a list of names, got the string "${name}"`,
+    )
+    expect(outcome).toEqual([...names, 'The access token is missing.'])
+  })
+
   itWithPython(`reports a wrong or missing key, or an account without keys${why}`, async () => {
     const empty = bridge.sandbox.addUser('nobody yet')
     proxy.plan(() => null)

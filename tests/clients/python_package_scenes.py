@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any, Dict, List
 
 from sync_bridge_client import (
+    Account,
     ClientError,
     SyncClient,
     SyncRecord,
@@ -90,6 +91,24 @@ def replaced() -> Any:
 
 def add() -> Any:
     return asdict(add_bookmark(client(), **json.loads(ARGUMENTS[0])))
+
+
+def misused() -> Any:
+    """Strings for lists of names, and a missing value."""
+    c = client()
+    account = Account(bridge_url="http://a", token=None)  # type: ignore[arg-type]
+    found: List[str] = []
+    for call in (
+        lambda: add_bookmark(c, "https://a.example/", tags="later"),
+        lambda: c.changes(collections="forms"),
+        lambda: c.changes(exclude="forms"),
+        lambda: check_account(account),
+    ):
+        try:
+            call()
+        except (TypeError, ClientError) as error:
+            found.append(str(error))
+    return found
 
 
 def rename() -> Any:

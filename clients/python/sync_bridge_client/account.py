@@ -126,7 +126,7 @@ def check_account(given: Account) -> Account:
 
     Raises ClientError with the name of the invalid field. The bucket is optional; so is the sync key, if nothing is decrypted.
     """
-    cleaned = {name: _without_quotes(getattr(given, name)) for name in _NAMES.values()}
+    cleaned = {name: _without_quotes(getattr(given, name) or "") for name in _NAMES.values()}
     account = dataclasses.replace(given, **cleaned)  # type: ignore[arg-type]  # all of these are strings
     account.token = _read_token(account.token)
     state = re.fullmatch(r"\d+-([\w-]{22})={0,2}", account.key_id, re.ASCII)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, List, Mapping
+from typing import Any, Iterable, List, Mapping
 
 
 def text_of(value: object) -> str:
@@ -17,6 +17,13 @@ def text_of(value: object) -> str:
 def list_of(value: object) -> List[Any]:
     """A list, or an empty one for any other type."""
     return value if isinstance(value, list) else []
+
+
+def names_of(names: Iterable[str]) -> List[str]:
+    """A list of names. Raises TypeError for a string, because its letters would count as names."""
+    if isinstance(names, str):
+        raise TypeError(f"Expected a list of names, got the string {quoted(names)}")
+    return list(names)
 
 
 def tags_of(bookmark: Mapping[str, Any]) -> List[str]:

@@ -13,7 +13,7 @@ from .addresses import address_of, normalized, shared_fields
 from .bookmarks import BookmarkNode, bookmark_tree, folders_named, walk
 from .crypto import ClearRecord
 from .errors import ClientError
-from .fields import list_of, quoted, tags_of, text_of
+from .fields import list_of, names_of, quoted, tags_of, text_of
 from .sync_client import SyncClient, TransactionRequest, TransactionResponse
 
 # Firefox removes bookmarks with a longer URL.
@@ -113,7 +113,7 @@ def check_url(url: str) -> None:
 
 def _trimmed_tags(tags: Iterable[str]) -> List[str]:
     """Trims tags like Firefox does. Raises ClientError for one that it would ignore."""
-    trimmed = [tag.strip() for tag in tags]
+    trimmed = [tag.strip() for tag in names_of(tags)]
     for tag in trimmed:
         if tag == "" or len(tag.encode("utf-16-le", "surrogatepass")) // 2 > _LONGEST_TAG:
             advice = f"Firefox ignores blank tags, and those of more than {_LONGEST_TAG} characters"

@@ -12,6 +12,7 @@ from .changes import watch
 from .collection import Collection, CollectionInfo, SyncRecord
 from .crypto import ClearRecord, KeyPair, UnreadableRecord, collection_keys, encrypt_record, key_pair_from_hex
 from .errors import ClientError
+from .fields import names_of
 from .transport import LOST_ANSWER, ClientOptions, Requests
 
 
@@ -96,8 +97,8 @@ class SyncClient:
         deleted without a tombstone; Firefox always writes one. Raises ClientError if the first round fails, or if the credentials are
         rejected. If a later round fails, `on_error` gets the reason, and the next round catches up.
         """
-        wanted = None if collections is None else frozenset(collections)
-        return watch(self, since, every_seconds, wanted, frozenset(exclude) | {"crypto", "meta"}, on_error)
+        wanted = None if collections is None else frozenset(names_of(collections))
+        return watch(self, since, every_seconds, wanted, frozenset(names_of(exclude)) | {"crypto", "meta"}, on_error)
 
     def transaction(self, requests: Iterable[TransactionRequest]) -> List[TransactionResponse]:
         """Sends requests as one transaction: all writes become visible at once, or none.
