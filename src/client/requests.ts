@@ -130,9 +130,8 @@ export class Requests {
     } catch (error) {
       signal?.throwIfAborted()
       if (body) throw unknownOutcome(error)
-      throw new ClientError(`No response from the bridge at ${bridgeUrl}. Is it running?`, {
-        cause: error,
-      })
+      const address = bridgeUrl || '"" (set bridgeUrl)'
+      throw new ClientError(`No response from the bridge at ${address}. Is it running?`, { cause: error })
     }
   }
 

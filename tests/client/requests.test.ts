@@ -169,6 +169,13 @@ describe('Requests', () => {
     expect((await errorOf(requests.ask('/batch', options))).message).toContain(words)
   })
 
+  it('says that the address is missing', async () => {
+    const fetch = () => Promise.reject(new TypeError('Failed to parse URL'))
+    const requests = new Requests(checkAccount({ ...values, bridgeUrl: '' }), { fetch })
+
+    expect((await errorOf(requests.ask('/x'))).message).toContain('set bridgeUrl')
+  })
+
   it.each([
     [105, 'token'],
     [104, 'keyId'],
