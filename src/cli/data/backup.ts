@@ -23,8 +23,6 @@ import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
 const dayMs = 86_400_000
-// Missing records of other collections may have expired. Of two for a login, Firefox deletes one: restored, it would replace the other.
-const lasting = new Set(['passwords', 'forms'])
 
 /**
  * Makes a backup: a new folder named after the current time, with a file per collection and a record per line, encrypted as in the storage.
@@ -209,9 +207,10 @@ class Backup {
     if (counted.total > all.size) counted = await collection.count()
     // Concurrent writes are part of the next backup.
     const stored = counted.lastModified === changedAt ? counted.total : 0
-    const isDeleted = stored > 0 && stored < all.size && lasting.has(name)
-    // Others were deleted without a tombstone, or some were added with an old timestamp.
-    if (since !== null && (stored > all.size || isDeleted)) return this.#readCollection(name, null)
+    // Firefox deletes one of two records for a login without a tombstone; restored, it would replace the other. Other records may have expired.
+    const isLoginGone = name === 'passwords' && stored > 0 && stored < all.size
+    // Some may also have been added with an old timestamp.
+    if (since !== null && (stored > all.size || isLoginGone)) return this.#readCollection(name, null)
     return { fresh: fresh.size, all: [...all.values()], changedAt, stored }
   }
 
