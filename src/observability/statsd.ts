@@ -80,8 +80,14 @@ export function createStatsd(
 
 /** Rejects if the host can't be resolved. */
 export async function openStatsdSocket({ host: hostname, port }: Address) {
-  // Without an error listener, a host that refuses datagrams would end the process.
-  const socket = await Bun.udpSocket({ connect: { hostname, port }, socket: { error() {} } })
+  const open = async (local: string) =>
+    // Without an error listener, a host that refuses datagrams would end the process.
+    Bun.udpSocket({ hostname: local, connect: { hostname, port }, socket: { error() {} } })
+  // A socket has the family of its own address, and can't connect to the other one.
+  const socket = await open('0.0.0.0').catch((error: { code?: unknown }) => {
+    if (error.code !== 'EAFNOSUPPORT') throw error
+    return open('::')
+  })
   socket.unref()
   return socket
 }

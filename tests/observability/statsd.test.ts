@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createStatsd } from '../../src/observability/statsd.ts'
+import { createStatsd, openStatsdSocket } from '../../src/observability/statsd.ts'
 
 type Socket = Bun.udp.ConnectedSocket<'buffer'>
 
@@ -135,5 +135,20 @@ describe('createStatsd', () => {
 
     expect(datagrams).toEqual(['sync-bridge.a:1|c'])
     expect(state.closed).toBe(1)
+  })
+})
+
+describe('openStatsdSocket', () => {
+  it.each(['127.0.0.1', '::1'])('reaches %s', async (host) => {
+    const received = Promise.withResolvers<string>()
+    const data = (_: unknown, datagram: Buffer) => received.resolve(datagram.toString())
+    const statsd = await Bun.udpSocket({ hostname: host, socket: { data } })
+    const socket = await openStatsdSocket({ host, port: statsd.port })
+
+    socket.send('a:1|c')
+
+    expect(await received.promise).toBe('a:1|c')
+    socket.close()
+    statsd.close()
   })
 })
