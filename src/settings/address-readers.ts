@@ -100,5 +100,7 @@ function isHost(given: string): boolean {
   if (isIP(given) !== 0) return true
   if (given.length > 253 || /^[\d.]+$/.test(given)) return false
   const labels = given.replace(/\.$/, '').split('.')
-  return labels.every((label) => /^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$/.test(label))
+  const isName = labels.every((label) => /^[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?$/.test(label))
+  // A URL takes a name that ends in a number, such as "bridge.1", for an IPv4 address.
+  return isName && URL.canParse(`http://${given}`)
 }

@@ -213,6 +213,7 @@ http_scheme = HTTPS
   % is not a valid choice: use http or https
 http_host = https://x/
 http_host = x:0
+http_host = bridge.1
   % is not a host: write the host name, with :PORT if it is not the default, without http:// and path
 http_api_version = 1
   % is not a version: write MAJOR.MINOR, such as 1.5
