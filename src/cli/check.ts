@@ -102,9 +102,12 @@ const authority = 'its certificate is from an unknown authority; add that to ser
 const hints: [RegExp, string][] = [
   [/SELF_SIGNED|UNABLE_TO_|_ISSUER/, `: ${authority}`],
   [/ALTNAME|HOSTNAME_MISMATCH/, ': its certificate is for another host'],
-  [/CERT_HAS_EXPIRED/, ': its certificate has expired'],
+  [
+    /CERT_(HAS_EXPIRED|NOT_YET_VALID)/,
+    ": its certificate is not valid today; renew it, or correct this machine's clock",
+  ],
   [/ECONNREFUSED/, ': nothing listens there; check service.token_server_url'],
-  [/EPROTO/, ': no TLS there; check service.token_server_url'],
+  [/EPROTO/, ': no TLS there, or the handshake failed; check service.token_server_url'],
   [
     /Lost the connection|No response|Unusable response|is not JSON|too long/,
     ': check service.token_server_url',

@@ -90,10 +90,21 @@ describe('the executable', () => {
       socket: { data: (socket) => void socket.terminate() },
     })
 
+    // Answers with the alert that rejects the version of TLS.
+    using choosy = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: { data: (socket) => void socket.end(Uint8Array.fromHex('15030300020246')) },
+    })
+
     const encrypted = await checkTokenServer(`https://127.0.0.1:${plain.port}`)
+    const rejected = await checkTokenServer(`https://127.0.0.1:${choosy.port}`)
     const cut = await checkTokenServer(`http://127.0.0.1:${mute.port}`)
 
-    expect(encrypted.stderr).toMatch(/token server: .*: no TLS there; check service.token_server_url/)
+    const handshake =
+      /token server: .*: no TLS there, or the handshake failed; check service.token_server_url/
+    expect(encrypted.stderr).toMatch(handshake)
+    expect(rejected.stderr).toMatch(handshake)
     expect(cut.stderr).toMatch(/token server: Lost the connection .*: check service.token_server_url/)
   })
 
