@@ -21,11 +21,9 @@ export function readStorageRefusal(
   const code = status === 400 || status === 503 ? jsonOf(response) : undefined
   const refused = status === 400 ? refusedParts[subject] : null
   if (status === 403 || code === codes.overQuota) {
-    return new ServiceError(
-      403,
-      errno.forbidden,
-      'The storage rejected this, probably because the quota is used up: delete some data',
-    )
+    // A quota never rejects a read: that was a firewall or a proxy.
+    const cause = isWrite ? ', probably because the quota is used up: delete some data' : ''
+    return new ServiceError(403, errno.forbidden, `The storage rejected this${cause}`)
   }
   if (status === 413 || code === codes.sizeLimit) {
     return new ServiceError(
