@@ -125,12 +125,13 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   /** A worker that does not reply in time contributes the counters of its last reply. */
   async function families(): Promise<MetricFamily[]> {
     broadcast({ kind: 'ping' })
-    const answers = places.map(async (place) => {
-      const { worker, nextResponse } = place
+    // What is known now, because a worker that ends meanwhile would be counted twice.
+    const ended = past
+    const answers = places.map(async ({ worker, nextResponse, families: last }) => {
       const answer = worker && (await Promise.race([nextResponse.promise, Bun.sleep(metricsTimeoutMs)]))
-      return answer || countersOf(place.families)
+      return answer || countersOf(last)
     })
-    return mergeFamilies([...(await Promise.all(answers)), past])
+    return mergeFamilies([...(await Promise.all(answers)), ended])
   }
 
   function broadcast(message: ToWorker): void {

@@ -10,6 +10,7 @@ import {
   type ExecutableOptions,
 } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
+import { freePort } from '../support/free-port.ts'
 import { childrenOf } from '../support/processes.ts'
 import { askSlowly, startHeldTokenServer } from './held-token-server.ts'
 import { listenForNotifications } from './notify-socket.ts'
@@ -158,6 +159,26 @@ describe('several workers', () => {
     expect((await Promise.any(answers)).sync_bridge_processes).toBe(1)
     process.kill(silent!, 'SIGCONT')
     await Promise.all(answers)
+  })
+
+  it('count once if one ends while the metrics wait for another', async () => {
+    const address = `127.0.0.1:${freePort()}`
+    const settings = { worker_timeout_seconds: '60', metrics_listen: address }
+    await using executable = await startWorkers({ settings })
+    const counted = async () => (await metricsOf(`http://${address}`))[answered]
+    for (let count = 0; count < 30; count++) {
+      await fetch(`${executable.url}/v1/__lbheartbeat__`, { headers: { Connection: 'close' } })
+    }
+    await eventually('all is counted', async () => (await counted()) === 30)
+    const [silent, dying] = workersOf(executable)
+
+    process.kill(silent!, 'SIGSTOP')
+    const meanwhile = counted()
+    await Bun.sleep(200)
+    process.kill(dying!, 'SIGKILL')
+
+    expect(await meanwhile).toBe(30)
+    process.kill(silent!, 'SIGCONT')
   })
 
   it('finish requests in flight after SIGTERM, even one sent to each of them, and then all exit 0', async () => {
