@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
-import { mergeChildren } from '../../src/cli/data/restored-bookmarks.ts'
+import { leaveCycles, mergeChildren } from '../../src/cli/data/restored-bookmarks.ts'
 import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
@@ -124,6 +124,34 @@ describe('restore', () => {
     expect((await now()).menu!.children).toEqual(['a', 'b', 'added'])
   })
 
+  it('leaves a folder as it is whose former folder is in it now, and restores both together', async () => {
+    const { write, restore, now } = await someone('turner', 'bookmarks', [
+      folder('menu', 'places', ['outer']),
+      folder('outer', 'menu', ['inner']),
+      folder('inner', 'outer', ['lost']),
+      bookmark('lost', 'inner'),
+    ])
+    const turned = [folder('menu', 'places', ['inner']), folder('inner', 'menu', ['outer'])]
+    await write(...turned, folder('outer', 'inner', []), gone('lost'))
+
+    const one = await restore('--overwrite', '--folder', 'inner')
+    const { menu, inner, outer } = await now()
+    const both = await restore('--overwrite', '--folder', 'inner', '--id', 'outer')
+    const after = await now()
+
+    expect(one.errors).toContain(
+      'inner is not restored, because its former folder is in it now: restore that',
+    )
+    expect(one.code).toBe(3)
+    expect([menu, inner, outer].map((each) => each!.children)).toEqual([['inner'], ['lost', 'outer'], []])
+    expect(both.code).toBe(0)
+    expect([after.menu, after.outer, after.inner].map((each) => each!.children)).toEqual([
+      ['outer'],
+      ['inner'],
+      ['lost'],
+    ])
+  })
+
   it('lists in their folder what an earlier restore has written without it', async () => {
     const all = ['a', 'b', 'c', 'd']
     const { write, restore, now } = await someone('stopped', 'bookmarks', [
@@ -220,6 +248,35 @@ describe('restore', () => {
     sandbox.switches.batching = true
     expect([errors, code]).toEqual([expect.stringContaining('250 written, 0 skipped'), 0])
     expect(sandbox.records(user, 'forms')).toHaveLength(250)
+  })
+})
+
+describe('leaveCycles', () => {
+  it('looks again at the other folders after it has left one as it is', () => {
+    const live = [
+      folder('menu', 'places', ['a']),
+      folder('a', 'menu', ['b']),
+      folder('b', 'a', ['c']),
+      folder('c', 'b', []),
+    ]
+    const change = (id: string) => ({
+      saved: { id, last_modified: 1 },
+      clear: folder(id, 'c', []),
+      isAdapted: false,
+      there: undefined,
+    })
+    const changes = new Map(['a', 'b'].map((id) => [id, change(id)]))
+
+    const left = leaveCycles(changes, new Map(live.map((record) => [record.id, record])))
+
+    // Until `b` is left where it is, `a` is only in a cycle of others.
+    expect(left).toEqual(
+      new Map([
+        ['b', 'c'],
+        ['a', 'c'],
+      ]),
+    )
+    expect(changes.size).toBe(0)
   })
 })
 

@@ -14,6 +14,7 @@ import {
   isFolder,
   isMovedFrom,
   keepSharedFields,
+  leaveCycles,
   mergeChildren,
   unlistedByFolder,
   type Change,
@@ -47,6 +48,8 @@ export interface Plan {
   repaired: ClearRecord[]
   /** The number of restored bookmarks whose folder remains deleted, by its id. */
   orphans: Map<string, number>
+  /** The ids of folders that are left as they are, because their former folder is in them now, and the id of that. */
+  unmoved: Map<string, string>
   /** Ids of records that must be encrypted again but can't be decrypted. */
   unreadable: string[]
 }
@@ -97,6 +100,7 @@ export class Translator {
       different: [],
       repaired: [],
       orphans: new Map(),
+      unmoved: new Map(),
       unreadable: [],
     }
     const changes = new Map<string, Change>()
@@ -145,6 +149,7 @@ export class Translator {
         )
     }
     if (collection === 'bookmarks') {
+      plan.unmoved = leaveCycles(changes, live)
       keepSharedFields(changes, live, current)
       fitChildren(changes, live)
       await this.#mend(plan, changes, unchanged, live, current)

@@ -75,7 +75,7 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       if (writes) session.writable.add(collection)
       else await list(session, collection, plan)
       const isWritten = !writes || (await write(session, plan.requests, stopping))
-      isWhole &&= isWritten && isIntact && plan.unreadable.length === 0
+      isWhole &&= isWritten && isIntact && plan.unreadable.length + plan.unmoved.size === 0
     }
     if (absent.size > 0) tell(`Not found in the backup: ${[...absent].map(printableLine).join(' ')}`)
     isWhole &&= absent.size === 0
@@ -116,7 +116,7 @@ function chooseCollections(state: State, named: string[]): string[] {
 
 /** Reports the number of changes. */
 function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
-  const { deleted, different, repaired, orphans, unreadable, requests } = plan
+  const { deleted, different, repaired, orphans, unmoved, unreadable, requests } = plan
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
   if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
@@ -124,6 +124,10 @@ function count({ tell }: Session, collection: string, plan: Plan, overwrites: bo
   for (const [folder, children] of orphans) {
     const remedy = `restore it, too, with --id ${printableLine(folder)}`
     tell(`  ${children} of them will be in Other Bookmarks, because their folder was deleted: ${remedy}`)
+  }
+  for (const [folder, former] of unmoved) {
+    const remedy = `restore that, too, with --id ${printableLine(former)}`
+    tell(`  ${printableLine(folder)} is not restored, because its former folder is in it now: ${remedy}`)
   }
   if (unreadable.length > 0) tell(`  cannot be decrypted: ${someOf(unreadable)}`)
 }

@@ -51,6 +51,28 @@ function keywordOf({ keyword }: Fields): string {
   return textOf(keyword).toLowerCase()
 }
 
+/**
+ * Leaves folders as they are that would be inside themselves, because their former folder is in them now: Firefox would sync no bookmarks
+ * any more. Returns these folders, each with its former one.
+ */
+export function leaveCycles(changes: Map<string, Change>, live: Live): Map<string, string> {
+  const left = new Map<string, string>()
+  const parentOf = (id: string) => textOf((changes.get(id)?.clear ?? live.get(id))?.parentid)
+  const isInItself = (id: string) => {
+    const passed = new Set<string>()
+    let above = parentOf(id)
+    for (; above !== id && !passed.has(above); above = parentOf(above)) passed.add(above)
+    return above === id
+  }
+  const next = () => [...changes.keys()].find((id) => live.has(id) && isInItself(id))
+  // Each may close another cycle where it is.
+  for (let id = next(); id !== undefined; id = next()) {
+    left.set(id, parentOf(id))
+    changes.delete(id)
+  }
+  return left
+}
+
 /** Removes from restored folders what was moved into another folder since, and adds what is new in them. */
 export function fitChildren(changes: Map<string, Change>, live: Live): void {
   for (const change of changes.values()) {
