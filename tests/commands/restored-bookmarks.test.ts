@@ -93,13 +93,21 @@ describe('restore', () => {
     ])
     const moved = bookmark('first', 'menu', { ...tagged, bmkUri: 'https://second.example/' })
     const newer = bookmark('newer', 'menu', { keyword: 'New' })
-    await write(folder('menu', 'places', ['first', 'second', 'newer']), moved, gone('third'), newer)
+    const added = bookmark('added', 'menu', { bmkUri: moved.bmkUri, ...tagged })
+    await write(
+      folder('menu', 'places', ['first', 'second', 'newer', 'added']),
+      moved,
+      gone('third'),
+      newer,
+      added,
+    )
     const before = (await now()).second
 
     await restore('--overwrite')
 
-    // Firefox clears what it has for an address when a bookmark leaves it, so the other one is written again.
-    const { first, second, third } = await now()
+    // Firefox clears what it has for an address when a bookmark leaves it, so the others are written again.
+    const { menu, first, second, third } = await now()
+    expect(menu!.children).toEqual(['first', 'second', 'third', 'newer', 'added'])
     expect([first, third]).toMatchObject([{ bmkUri: 'https://first.example/', tags: [] }, { id: 'third' }])
     expect([second, third!.keyword]).toEqual([before, undefined])
   })

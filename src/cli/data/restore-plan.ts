@@ -150,8 +150,9 @@ export class Translator {
     }
     if (collection === 'bookmarks') {
       plan.unmoved = leaveCycles(changes, live)
-      keepSharedFields(changes, live, current)
+      // First, because `keepSharedFields` adds bookmarks that stay where they are.
       fitChildren(changes, live)
+      keepSharedFields(changes, live, current)
       await this.#mend(plan, changes, unchanged, live, current)
     }
     // Folders first: after an interruption, Firefox puts bookmarks that no folder lists into Other Bookmarks.
