@@ -51,7 +51,7 @@ export function bookmarksCsv<More>(tops: BookmarkNode<More>[]): string {
     noFormula(clear.bmkUri),
     noFormula(title),
     noFormula(path),
-    noFormula(tagsOf(clear).join(' ')),
+    noFormula(tagsOf(clear).join(',')),
     noFormula(clear.keyword),
     isoOf(addedMsOf(clear)),
   ])

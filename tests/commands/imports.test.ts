@@ -150,7 +150,7 @@ describe('an export', () => {
         // Spreadsheets must not evaluate titles as formulas.
         title: title.replaceAll('\0', '').replace(/^=/, "'="),
         folder: folders.join(' / '),
-        tags: tags.join(' '),
+        tags: tags.join(),
         keyword,
         added,
       })),
