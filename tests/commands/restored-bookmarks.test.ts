@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
-import { leaveCycles, mergeChildren } from '../../src/cli/data/restored-bookmarks.ts'
+import { fitChildren, leaveCycles, mergeChildren } from '../../src/cli/data/restored-bookmarks.ts'
 import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
@@ -288,6 +288,19 @@ describe('leaveCycles', () => {
   })
 })
 
+describe('fitChildren', () => {
+  it('lists each child once, even if other programs have listed it twice', () => {
+    const clear = folder('box', 'menu', ['a', 'b', 'a'])
+    const change = { saved: { id: 'box', last_modified: 1 }, clear, isAdapted: false, there: undefined }
+    const changes = new Map([['box', change]])
+    const live = [folder('box', 'menu', ['new', 'new', 'a']), bookmark('new', 'box'), bookmark('a', 'box')]
+
+    fitChildren(changes, new Map(live.map((record) => [record.id, record])))
+
+    expect(changes.get('box')).toMatchObject({ clear: { children: ['a', 'b', 'new'] }, isAdapted: true })
+  })
+})
+
 describe('mergeChildren', () => {
   it('puts each child after its former predecessor, at the front, or last if its position is unknown', () => {
     const back = new Set(['a', 'c', 'e', 'new'])
@@ -297,7 +310,7 @@ describe('mergeChildren', () => {
     )
   })
 
-  it('adds a child once to a folder that lists others twice', () => {
-    expect(mergeChildren(['a', 'a'], ['a', 'b', 'b', 'a'], new Set(['b']))).toEqual(['a', 'b', 'a'])
+  it('lists each child once, even if other programs have listed it twice', () => {
+    expect(mergeChildren(['a', 'a'], ['a', 'b', 'b', 'a'], new Set(['b']))).toEqual(['a', 'b'])
   })
 })

@@ -73,18 +73,20 @@ export function leaveCycles(changes: Map<string, Change>, live: Live): Map<strin
   return left
 }
 
-/** Removes from restored folders what was moved into another folder since, and adds what is new in them. */
+/**
+ * Removes from restored folders what was moved into another folder since, and adds what is new in them; each once, because Firefox syncs no
+ * bookmarks any more if a folder lists one twice.
+ */
 export function fitChildren(changes: Map<string, Change>, live: Live): void {
   for (const change of changes.values()) {
     const { id, children } = change.clear
     const isElsewhere = (child: string) => live.has(child) && live.get(child)!.parentid !== id
     const kept = listOf<string>(children).filter((child) => changes.has(child) || !isElsewhere(child))
-    const known = new Set(kept)
     const added = listOf<string>(live.get(id)?.children).filter(
-      (child) => !known.has(child) && !changes.has(child) && live.has(child) && !isElsewhere(child),
+      (child) => !changes.has(child) && live.has(child) && !isElsewhere(child),
     )
-    if (added.length > 0 || kept.length < listOf(children).length)
-      adapt(change, { children: [...kept, ...added] })
+    const fitting = [...new Set([...kept, ...added])]
+    if (fitting.join() !== listOf(children).join()) adapt(change, { children: fitting })
   }
 }
 
@@ -148,5 +150,5 @@ export function mergeChildren(now: string[], before: string[], back: ReadonlySet
     following.delete(id)
     return found
   }
-  return [...takeAfter(null), ...now.flatMap((id) => [id, ...takeAfter(id)]), ...unknown]
+  return [...takeAfter(null), ...[...present].flatMap((id) => [id, ...takeAfter(id)]), ...unknown]
 }
