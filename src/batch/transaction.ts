@@ -146,7 +146,8 @@ class Transaction implements TransactionContext {
     const part = new WrittenCollection(user.storage, operations, this)
     const readLimits = async () => {
       user.limits ??= user.storage.limits()
-      part.state.update({ limits: await user.limits })
+      const limits = await user.limits
+      part.state.update({ limits: limits.collections?.get(part.collection) ?? limits })
     }
     await runBounded([() => part.reader.read(), ...(this.#needsLimits ? [readLimits] : [])])
     await part.reader.createRow()

@@ -125,6 +125,8 @@ export interface StorageLimits {
   maxRecordPayloadBytes: number
   /** Limits of one staged batch; null if the storage can't stage. */
   batch: { maxTotalBytes: number; maxTotalRecords: number } | null
+  /** The limits of collections that have their own. */
+  collections?: ReadonlyMap<string, StorageLimits>
 }
 
 /**

@@ -48,7 +48,11 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   const response = await calls.read({ ...infoRequest('configuration'), mayBeMissing: true })
   const value = response.status === 404 ? {} : jsonOf(response)
   if (typeof value !== 'object' || value === null) throw unusable('the configuration is not a JSON object')
-  const limits = toLimits(value as Record<string, unknown>)
+  const values = value as Record<string, unknown>
+  const own = Object.entries(values.collections ?? {}).map(
+    ([name, overrides]) => [name, toLimits({ ...values, ...overrides })] as const,
+  )
+  const limits = { ...toLimits(values), collections: new Map(own) }
   limitsByNode.set(node, { limits, untilMs: monotonicNow() + ttlMs })
   return limits
 }

@@ -55,6 +55,7 @@ describe('section 5: a batch of 25 records over a storage that accepts fewer in 
   it.each([
     [{ max_post_records: 10 }, 200],
     [{ max_post_bytes: 10 }, 200],
+    [{ collections: { history: { max_post_bytes: 10 } } }, 200],
     [{ max_post_records: 10, max_total_records: 10 }, 413],
   ])('is stored, unless one staged batch is too small: %j', async (limits, status) => {
     await using own = await startTestBridge({ writable: ['history'] })

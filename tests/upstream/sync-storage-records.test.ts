@@ -75,7 +75,18 @@ describe('collectionTimestamps, count and limits', () => {
       maxPostRecords: 7,
       maxRecordPayloadBytes: 2_621_440,
       batch: { maxTotalBytes: 262_144_000, maxTotalRecords: 10_000 },
+      collections: new Map(),
     })
+  })
+
+  it('have those of a collection, which inherit the others', async () => {
+    const collections = { bookmarks: { max_record_payload_bytes: 4_000_000 } }
+    const { storage } = await openRig({ limits: { max_post_records: 7, collections } })
+
+    const limits = await storage.limits()
+
+    const { collections: _, ...others } = limits
+    expect(limits.collections?.get('bookmarks')).toEqual({ ...others, maxRecordPayloadBytes: 4_000_000 })
   })
 
   it('assume the limits of old servers if none are announced', async () => {
@@ -88,6 +99,7 @@ describe('collectionTimestamps, count and limits', () => {
       maxPostRecords: 100,
       maxRecordPayloadBytes: 262_144,
       batch: null,
+      collections: new Map(),
     })
   })
 })
