@@ -75,9 +75,12 @@ export class Batches {
     return staged
   }
 
-  /** Deletes the batches of a user. */
-  forget(uid: number): void {
-    for (const [id, batch] of this.#batches) if (batch.uid === uid) this.#batches.delete(id)
+  /** Discards the batches of a deleted collection, or of a deleted store. */
+  discard(uid: number, collection?: string): void {
+    if (!this.quirks.discardsBatches) return
+    for (const [id, batch] of this.#batches) {
+      if (batch.uid === uid && batch.collection === (collection ?? batch.collection)) this.#batches.delete(id)
+    }
   }
 
   /** Deletes expired batches, because clients may never commit them. */

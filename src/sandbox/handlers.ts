@@ -5,7 +5,7 @@ import { configurationDocument, type Quirks, type Switches } from './options.ts'
 import type { InfoPage, StorageRequest } from './storage-request.ts'
 import type { Storage } from './storage.ts'
 import { formatSeconds } from './timestamps.ts'
-import { type Bso, formatRecord } from './upload.ts'
+import { type Bso, formatRecord, payloadBytes } from './upload.ts'
 
 /** One storage request inside its transaction. */
 export interface Operation extends StorageRequest {
@@ -66,7 +66,6 @@ export function postCollection(operation: Operation): Reply {
       return store(operation)
     case 'start':
     case 'append':
-      checkQuota(operation)
       return stage(operation, operation.batch)
     case 'commit':
       return commit(operation, operation.batch.id)
@@ -77,9 +76,10 @@ export function postCollection(operation: Operation): Reply {
 
 /** Answers DELETE /storage/<collection>, with or without ids. */
 export function deleteCollection(operation: Operation): Reply {
-  const { storage, uid, collection, query, timestamp, quirks } = operation
+  const { storage, batches, uid, collection, query, timestamp, quirks } = operation
   if (query.ids === null) {
     storage.deleteCollection(uid, collection, timestamp)
+    batches.discard(uid, collection)
     return deletedReply(storage.storeTimestamp(uid), quirks.isPython)
   }
   storage.deleteItems(uid, collection, query.ids)
@@ -97,12 +97,14 @@ function store(operation: Operation, staged: readonly Bso[] = []): Reply {
 }
 
 // If the database fails, the status is still 202, and every record of the request is reported as failed.
-function stage(operation: Operation, batch: { kind: 'start' } | { kind: 'append'; id: string }): Reply {
+function stage(operation: Operation, request: { kind: 'start' } | { kind: 'append'; id: string }): Reply {
   const { batches, uid, collection, nowMs, upload, limits, quirks } = operation
-  const id = batch.kind === 'start' ? batches.start(uid, collection, nowMs) : batch.id
-  const isStaged = batches.append(batches.find(id, uid, collection, nowMs), upload.valid, limits)
+  const id = request.kind === 'start' ? batches.start(uid, collection, nowMs) : request.id
+  const batch = batches.find(id, uid, collection, nowMs)
+  checkQuota(operation, new Map([...batch.staged, ...upload.valid.map((bso) => [bso.id, bso] as const)]))
+  const isStaged = batches.append(batch, upload.valid, limits)
   // PostgreSQL rolls back the whole transaction, including a batch that it started.
-  if (!isStaged && batch.kind === 'start' && !quirks.appendOverwritesAll) batches.take(id)
+  if (!isStaged && request.kind === 'start' && !quirks.appendOverwritesAll) batches.take(id)
   const outcome = isStaged
     ? upload
     : { valid: [], failed: { ...upload.failed, ...databaseErrors(upload.valid) } }
@@ -164,7 +166,7 @@ export function readInfo(page: InfoPage, operation: Operation): Reply {
 /** Answers the DELETE of the whole store. */
 export function deleteStore({ storage, batches, uid, quirks }: Operation): Reply {
   storage.deleteStore(uid)
-  batches.forget(uid)
+  batches.discard(uid)
   return jsonReply(quirks.isPython ? '{}' : 'null')
 }
 
@@ -177,10 +179,11 @@ function formatFloat(value: number): string {
   return Number.isInteger(value) ? `${value}.0` : String(value)
 }
 
-// Throws 403 if the store has reached its quota.
-function checkQuota(operation: Operation): void {
+// Throws 403 if the store has reached its quota, with these records of a batch.
+function checkQuota(operation: Operation, staged: ReadonlyMap<string, Bso> = new Map()): void {
   const { quotaKilobytes } = operation.switches
-  if (quotaKilobytes !== null && usedKilobytes(operation) >= quotaKilobytes) {
+  const stagedBytes = [...staged.values()].reduce((sum, bso) => sum + payloadBytes(bso), 0)
+  if (quotaKilobytes !== null && usedKilobytes(operation) + stagedBytes / 1024 >= quotaKilobytes) {
     throw new Refusal(403, code.overQuota)
   }
 }

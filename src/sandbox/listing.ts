@@ -45,7 +45,7 @@ export function selectPage(
   if (newer !== null) restrict('modified > ?', newer)
   if (older !== null) restrict('modified < ?', older)
   if (ids !== null) restrict(`key IN (${ids.map(() => '?').join()})`, ...ids.map((id) => storage.keyOf(id)))
-  if (typeof offset?.from === 'number') {
+  if (typeof offset?.from === 'number' && sort !== 'index') {
     restrict(sort === 'oldest' ? 'modified >= ?' : 'modified <= ?', offset.from)
   }
   const order =

@@ -126,6 +126,8 @@ export interface Quirks {
   readonly batchIdPattern: 'uuid' | 'decimal' | 'hex'
   /** Matches the payloads that the database can store; others cause a database error. */
   readonly storable: RegExp
+  /** Deleting a collection discards its batches. */
+  readonly discardsBatches: boolean
   /** Staging an id twice overwrites the payload of everything staged so far. */
   readonly appendOverwritesAll: boolean
 }
@@ -152,5 +154,6 @@ export const postgres: Quirks = {
   listCap: null,
   batchIdPattern: 'uuid',
   storable: /^[^\0]*$/,
+  discardsBatches: true,
   appendOverwritesAll: false,
 }

@@ -125,7 +125,10 @@ export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbo
       }),
     remove: (user, collection, ids) =>
       writeAt(user.uid, collection, (timestamp) => {
-        if (ids === undefined) return storage.deleteCollection(user.uid, collection, timestamp)
+        if (ids === undefined) {
+          storage.deleteCollection(user.uid, collection, timestamp)
+          return batches.discard(user.uid, collection)
+        }
         storage.deleteItems(user.uid, collection, ids)
         storage.touch(user.uid, collection, timestamp)
       }),

@@ -55,8 +55,8 @@ export async function readRequest(
   const collection = 'collection' in route ? route.collection : ''
   const id = 'id' in route ? route.id : ''
   const limits = limitsFor(switches.limits, collection)
-  const format = route.kind === 'collection' && method === 'GET' ? readFormat(headers) : 'json'
   const isUpload = method === 'POST' || method === 'PUT'
+  const format = route.kind === 'collection' && !isUpload ? readFormat(headers) : 'json'
   const type = isUpload ? readBodyType(request, quirks) : 'application/json'
   const text = isUpload ? await readBody(request, limits) : ''
   const query = readListQuery(target.query, quirks.isPython)
@@ -289,6 +289,7 @@ type BatchRequest =
 function readBatchRequest(query: string, batching: boolean): BatchRequest {
   const parameters = new URLSearchParams(query)
   const [id, commit] = [parameters.get('batch'), parameters.get('commit')]
+  if (parameters.getAll('batch').length > 1 || parameters.getAll('commit').length > 1) throw new Refusal(400)
   if (commit !== null && (id === null || !isTrue(commit))) throw new Refusal(400)
   if (id === null) return { kind: 'none' }
   const isNew = id === '' || isTrue(id)

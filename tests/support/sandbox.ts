@@ -49,6 +49,7 @@ const mysql: Quirks = {
   unsortedFirst: false,
   listCap: 10_000,
   batchIdPattern: 'decimal',
+  discardsBatches: false,
   appendOverwritesAll: true,
   storable: /^[\0-\u00ff]*$/,
 }
