@@ -110,7 +110,7 @@ describe('docs/backup.md', () => {
     expect(code).toBe(0)
     expect(errors.match(/^bookmarks: 0 to write.*$/gm)).toEqual([
       'bookmarks: 0 to write, 0 different in the storage',
-      'bookmarks: 0 to write',
+      'bookmarks: 0 to write, 0 different in the storage',
     ])
   })
 
