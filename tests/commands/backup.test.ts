@@ -521,6 +521,20 @@ describe('restore', () => {
     expect(sandbox.records(user, 'forms').find(({ id }) => id === 'broken')).toMatchObject(repaired)
   })
 
+  it('deletes nothing, even if the backup has a deletion of what is there again', async () => {
+    const { user, folder } = someone('revived')
+    const [entry] = sandbox.records(user, 'forms')
+    sandbox.write(user, 'forms', [await encrypted(sandbox, user, 'forms', { id: entry!.id, deleted: true })])
+    await run(user, ['backup', folder])
+    const revived = { id: entry!.id, payload: entry!.payload }
+    sandbox.write(user, 'forms', [revived])
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', '--overwrite'])
+
+    expect([said, code]).toEqual([expect.stringContaining('forms: 0 to write\n'), 0])
+    expect(sandbox.records(user, 'forms').find(({ id }) => id === entry!.id)).toMatchObject(revived)
+  })
+
   it('restores an older backup by its name, in as many batches as needed', async () => {
     const { user, folder } = someone('older')
     const made = Array.from({ length: 60 }, (_, index) => ({ id: `made/${index}+`, payload: foreign }))

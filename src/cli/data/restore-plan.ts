@@ -133,7 +133,8 @@ export class Translator {
         unchanged.push(id)
         continue
       }
-      if (clear.deleted === true && (!there || now?.deleted === true)) continue
+      // A restore brings back, and never deletes.
+      if (clear.deleted === true) continue
       const change = now?.deleted === true ? 'deleted' : 'different'
       const kind = there ? change : 'missing'
       if (wanted.deletedSince !== null && (kind !== 'deleted' || there!.last_modified <= wanted.deletedSince))
