@@ -15,6 +15,8 @@ interface Bookmark {
   title?: string
   parentid?: string
   children?: string[]
+  tags?: string[]
+  keyword?: string
 }
 
 /** The definitions in the page's program. */
@@ -25,6 +27,7 @@ interface Program {
   keyPair: unknown
   client: { backoff: number; listBuckets(): Promise<unknown> }
   decryptRecord(keyPair: unknown, record: { id: string; payload: string }): Promise<Bookmark>
+  encryptRecord(keyPair: unknown, clear: Bookmark): Promise<string>
   local: {
     create(record: Bookmark): Promise<{ data: Bookmark }>
     update(record: Bookmark, options: { patch: true }): Promise<unknown>
@@ -74,6 +77,24 @@ describe('the code in docs/clients.md', () => {
     expect(shown.map(({ id }) => id)).not.toContain(removed!.id)
     expect(shown.map(({ id }) => id)).not.toContain('foreignrecor')
     expect(shown).toHaveLength(before.length)
+  })
+
+  it('does not bring back the tags and the keyword that Firefox has removed', async () => {
+    const { sandbox, user } = bridge
+    const { keyPair, decryptRecord, encryptRecord, local } = await runProgram()
+    const id = 'withlesslate'
+    const write = async (fields: Partial<Bookmark>) =>
+      sandbox.write(user, 'bookmarks', [{ id, payload: await encryptRecord(keyPair, { id, ...fields }) }])
+    await write({ title: 'Before', tags: ['gone'], keyword: 'gone' })
+    await local.sync()
+
+    await write({ title: 'Removed' })
+    await local.sync()
+    await local.update({ id, title: 'Edited' }, { patch: true })
+    await local.sync()
+
+    const stored = sandbox.records(user, 'bookmarks').find((record) => record.id === id)!
+    expect(await decryptRecord(keyPair, stored)).toEqual({ id, title: 'Edited' })
   })
 
   it('respects a pause set by the operator', async () => {
@@ -131,7 +152,7 @@ async function runProgram(over = bridge): Promise<Program> {
   const program = [
     ...Object.entries(given).map(([name, value]) => `const ${name} = ${JSON.stringify(value)}`),
     ...pieces,
-    'export { client, data, last_modified, ok, keyPair, decryptRecord, local, remove, list }',
+    'export { client, data, last_modified, ok, keyPair, decryptRecord, encryptRecord, local, remove, list }',
   ]
   const text = program.join('\n').replaceAll('https://sync.example.org', over.url)
   const folder = makeFolder({ 'program.js': text })
