@@ -83,6 +83,23 @@ describe('restore', () => {
     expect([menu, toolbar, box].map((each) => each!.children)).toEqual([['box'], ['moved'], ['lost']])
   })
 
+  it('restores a folder without what remains deleted, which Firefox would report as missing', async () => {
+    const { write, restore, now } = await someone('picker', 'bookmarks', [
+      folder('menu', 'places', ['box']),
+      folder('box', 'menu', ['first', 'second']),
+      bookmark('first', 'box'),
+      bookmark('second', 'box'),
+    ])
+    await write(folder('menu', 'places', []), gone('box'), gone('first'), gone('second'))
+
+    await restore('--id', 'box', '--id', 'second', '--write')
+    const part = await now()
+    await restore('--write')
+
+    expect(part).toMatchObject({ box: { children: ['second'] }, first: gone('first') })
+    expect(await now()).toMatchObject({ box: { children: ['first', 'second'] } })
+  })
+
   it('takes tags and keyword from no other bookmark', async () => {
     const tagged = { tags: ['blue'], keyword: 'B' }
     const { write, restore, now } = await someone('taker', 'bookmarks', [
@@ -293,7 +310,8 @@ describe('fitChildren', () => {
     const clear = folder('box', 'menu', ['a', 'b', 'a'])
     const change = { saved: { id: 'box', last_modified: 1 }, clear, isAdapted: false, there: undefined }
     const changes = new Map([['box', change]])
-    const live = [folder('box', 'menu', ['new', 'new', 'a']), bookmark('new', 'box'), bookmark('a', 'box')]
+    const inside = ['a', 'b', 'new'].map((id) => bookmark(id, 'box'))
+    const live = [folder('box', 'menu', ['new', 'new', 'a']), ...inside]
 
     fitChildren(changes, new Map(live.map((record) => [record.id, record])))
 

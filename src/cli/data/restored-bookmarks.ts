@@ -74,16 +74,16 @@ export function leaveCycles(changes: Map<string, Change>, live: Live): Map<strin
 }
 
 /**
- * Removes from restored folders what was moved into another folder since, and adds what is new in them; each once, because Firefox syncs no
- * bookmarks any more if a folder lists one twice.
+ * Removes from restored folders what was moved into another folder since or remains deleted, and adds what is new in them; each once, because
+ * Firefox syncs no bookmarks any more if a folder lists one twice.
  */
 export function fitChildren(changes: Map<string, Change>, live: Live): void {
   for (const change of changes.values()) {
     const { id, children } = change.clear
-    const isElsewhere = (child: string) => live.has(child) && live.get(child)!.parentid !== id
-    const kept = listOf<string>(children).filter((child) => changes.has(child) || !isElsewhere(child))
+    const isHere = (child: string) => live.get(child)?.parentid === id
+    const kept = listOf<string>(children).filter((child) => changes.has(child) || isHere(child))
     const added = listOf<string>(live.get(id)?.children).filter(
-      (child) => !changes.has(child) && live.has(child) && !isElsewhere(child),
+      (child) => !changes.has(child) && isHere(child),
     )
     const fitting = [...new Set([...kept, ...added])]
     if (fitting.join() !== listOf(children).join()) adapt(change, { children: fitting })
