@@ -86,6 +86,8 @@ function show(part: 'connect' | 'explorer'): void {
 
 function showConnect(trouble: ClientError | null): void {
   show('connect')
+  // It would cover the form; its address stays, so that it opens again after the form.
+  closeDetails()
   byId('back').hidden = holdings === none
   byId<HTMLButtonElement>('open').disabled = false
   showTrouble(trouble)
@@ -201,7 +203,7 @@ function drawRecord(): void {
 
 /** Closing a record restores the address of its view. */
 function leaveRecord(): void {
-  if (byId<HTMLDialogElement>('details').open || readPlace().id === null) return
+  if (byId<HTMLDialogElement>('details').open || byId('explorer').hidden || readPlace().id === null) return
   if (history.state?.isOver === true) history.back()
   else setAddress(chosen)
 }
@@ -221,8 +223,13 @@ function drawNotices({ title, collections }: View): HTMLElement[] {
 }
 
 function notice(text: string, label: string, act: () => unknown): HTMLElement {
-  const more = button({ class: 'link', onclick: () => void act() }, label)
-  return make('p', { class: 'notice' }, icon('unreadable'), make('span', {}, text), more)
+  return make(
+    'p',
+    { class: 'notice' },
+    icon('unreadable'),
+    make('span', {}, text),
+    button({ class: 'link', onclick: () => void act() }, label),
+  )
 }
 
 function collapse(): void {

@@ -465,6 +465,31 @@ describe('/v1/explore in Chromium', () => {
     expect(page.url()).toBe(`${world.url}#/history/not-read-yet`)
   })
 
+  it('shows the form, and no record over it, when the token expires during a read', async () => {
+    const { user } = world.bridge
+    const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
+    const isSeen = Promise.withResolvers<void>()
+    await page.route(/history\/records\?.*_token/, async (route) => {
+      await isSeen.promise
+      await route.fulfill({ status: 401 })
+    })
+
+    await page.goto(`${world.url}${fragmentOf(user)}`)
+    await page.locator('#content a[href="#/bookmarks/toolbar"]').click()
+    await page.locator('#details[open]').waitFor()
+    isSeen.resolve()
+    await page.locator('#trouble:not([hidden])').waitFor()
+    const focused = await focusedField(page)
+    const isOverForm = await page.locator('#details').isVisible()
+    await page.unroute(/history/)
+    await page.keyboard.insertText(user.bearerToken())
+    await page.keyboard.press('Enter')
+    await page.locator('#details[open]').waitFor()
+
+    expect([focused, isOverForm]).toEqual(['token', false])
+    expect(page.url()).toBe(`${world.url}#/bookmarks/toolbar`)
+  })
+
   it('says that the data is incomplete when the token expires during a read', async () => {
     const { sandbox } = world.bridge
     const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
