@@ -51,9 +51,10 @@ describe('tabs.html', () => {
       const event = new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true })
       document.querySelector('input[name=keyId]')!.dispatchEvent(event)
     }, lines)
-    await page.click('button')
+    await page.dblclick('button')
     await page.waitForSelector('#devices section')
     await page.waitForSelector('#problem:not(:empty)')
+    await page.waitForLoadState('networkidle')
     const problem = await page.textContent('#problem')
     const devices = await page.locator('h2').allTextContents()
     const tabs = await page.locator('li').count()
@@ -62,6 +63,9 @@ describe('tabs.html', () => {
     await page.click('button')
     await page.waitForSelector('#problem:not(:empty)')
     const afterwards = [await page.textContent('#problem'), await page.locator('h2').count()]
+    await page.route(`${bridge.url}/**`, (route) => route.abort())
+    await page.click('button')
+    const silence = await page.getByText('No response').textContent()
     // It requests the bridge from another origin.
     const wrong = (await browser.endPages()).filter((told) => !told.startsWith(bridge.url))
     await browser.stop()
@@ -76,7 +80,8 @@ describe('tabs.html', () => {
     expect(tabs).toBe(24)
     expect(faults).toEqual([])
     expect(afterwards).toEqual([expect.stringMatching(/\w\. If .* get a new one with the recipe\.$/), 0])
-    expect(wrong.filter((told) => !/favicon|404|401/.test(told))).toEqual([])
+    expect(silence).toEndWith('. Is it running?')
+    expect(wrong.filter((told) => !/favicon|404|401|ERR_FAILED/.test(told))).toEqual([])
   })
 })
 
