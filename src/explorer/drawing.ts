@@ -9,11 +9,14 @@ import { drawView } from './views.ts'
 export function drawNavigation(contents: Content[], current: Content, holdings: Holdings): HTMLElement[] {
   return contents.map((content) => {
     const { view, groups, count } = content
-    const isUnread = count === 0 && holdings.failureOf(view.collections) !== null
+    const isCut = holdings.failureOf(view.collections) !== null
     const isReading = holdings.isReading(view.collections)
-    const small = isUnread
-      ? [icon('unreadable'), make('span', { class: 'unseen' }, 'could not be read')]
-      : [isReading ? '…' : count.toLocaleString()]
+    const small =
+      isCut && count === 0
+        ? [icon('unreadable'), make('span', { class: 'unseen' }, 'could not be read')]
+        : isReading
+          ? ['…']
+          : [count.toLocaleString(), isCut && '+']
     return make(
       'a',
       {
