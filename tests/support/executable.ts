@@ -121,7 +121,8 @@ export function start(args: string[], options: ProcessOptions = {}): Running {
   })
 
   async function line(pattern: RegExp, timeoutMs = 60_000): Promise<RegExpExecArray> {
-    const deadline = Bun.sleep(timeoutMs)
+    // Unlike Bun.sleep, this does not keep the process alive once the line is there: make site ended a minute late.
+    const deadline = new Promise<void>((resolve) => void setTimeout(resolve, timeoutMs).unref())
     let isLate = false
     void deadline.then(() => (isLate = true))
     for (let next = 0; ;) {
