@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 
 import { makeCertificates } from '../support/certificates.ts'
@@ -136,6 +137,21 @@ for (const balancer of balancers) {
         expect(answer.headers.get('Access-Control-Allow-Origin')).toBe('*')
         if (status === 405) expect(answer.headers.get('Allow')).toContain('GET, HEAD, PUT')
       }
+    })
+
+    it('serve the next client after a large body that a bridge rejects early', async () => {
+      const { clientState } = nodes.sandbox.addUser('alice')
+      const large = folder.file('large')
+      writeFileSync(large, Buffer.alloc(7_000_000, 'a'))
+      const path = `/v1/buckets/${clientState}/collections/passwords/records/x`
+      const upload = () =>
+        runProgram([
+          ...words`curl -sk --http2 -o /dev/null -w %{http_code} -X PUT --data-binary @${large} -H`,
+          'Content-Type: application/json',
+          front.origin + path,
+        ])
+
+      for (let turn = 0; turn < 20; turn++) expect(await upload()).toBe('405')
     })
 
     it('stay in use whatever methods are requested', async () => {
