@@ -468,8 +468,9 @@ describe('/v1/explore in Chromium', () => {
   it('shows the form, and no record over it, when the token expires during a read', async () => {
     const { user } = world.bridge
     const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
+    const nextPage = /history\/records\?.*_token/
     const isSeen = Promise.withResolvers<void>()
-    await page.route(/history\/records\?.*_token/, async (route) => {
+    await page.route(nextPage, async (route) => {
       await isSeen.promise
       await route.fulfill({ status: 401 })
     })
@@ -481,7 +482,7 @@ describe('/v1/explore in Chromium', () => {
     await page.locator('#trouble:not([hidden])').waitFor()
     const focused = await focusedField(page)
     const isOverForm = await page.locator('#details').isVisible()
-    await page.unroute(/history/)
+    await page.unroute(nextPage)
     await page.keyboard.insertText(user.bearerToken())
     await page.keyboard.press('Enter')
     await page.locator('#details[open]').waitFor()
