@@ -1,5 +1,6 @@
 import { isRefusal } from '../domain/errors.ts'
-import { joinBytes, readListDocument } from '../domain/list.ts'
+import { joinBytes } from '../domain/bytes.ts'
+import { readListDocument } from '../domain/list.ts'
 import { evaluateCollection, evaluateGet } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { baseOptions, type BaseList } from './list-page.ts'

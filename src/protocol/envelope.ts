@@ -1,5 +1,5 @@
 /** Turns replies into HTTP responses: common headers, alerts and the form of the body. */
-import { returnListBuffer } from '../domain/list.ts'
+import { returnListBuffer } from '../domain/bytes.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
 import { corsHeaders } from './origin.ts'

@@ -1,5 +1,5 @@
 import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
-import { joinBytes } from '../domain/list.ts'
+import { joinBytes } from '../domain/bytes.ts'
 import type { Settings } from '../settings/settings.ts'
 import { compileBodyCheck } from './check.ts'
 import { versionPrefix } from './find.ts'

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
-import { listClosing, listOpening, takeListBuffer } from '../domain/list.ts'
+import { takeListBuffer } from '../domain/bytes.ts'
+import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
 import { isDeleted, readBso } from './bso.ts'

@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { freeMemory } from '../domain/bytes.ts'
 import {
   firstTimestampOf,
-  freeMemory,
   idSelector,
   listClosing,
   listOpening,

@@ -1,6 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { countJsonKeys } from '../domain/json.ts'
-import { isOffset, joinBytes } from '../domain/list.ts'
+import { joinBytes } from '../domain/bytes.ts'
+import { isOffset } from '../domain/list.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
 

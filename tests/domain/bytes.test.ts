@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { freeMemory, joinBytes, returnListBuffer, takeListBuffer } from '../../src/domain/list.ts'
+import { freeMemory, joinBytes, returnListBuffer, takeListBuffer } from '../../src/domain/bytes.ts'
 
 describe('joinBytes', () => {
   it('joins all pieces in order, and frees the memory of large ones', () => {
