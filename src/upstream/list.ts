@@ -10,11 +10,9 @@ import {
 } from '../domain/list.ts'
 import { noPrecondition, zeroTimestamp, type Precondition } from '../domain/record.ts'
 import {
-  jsonOf,
   lastModifiedOf,
   nextOffsetOf,
   OffsetTrail,
-  readBounded,
   recordCountOf,
   paginationLoop,
   unusable,
@@ -91,7 +89,7 @@ class Listing {
 
   #whole(response: UpstreamResponse): Pick<RecordPage, 'document' | 'count'> {
     const rewriter = this.#rewriter()
-    const document = rewriter.pushWhole(toLines(response.bytes))
+    const document = rewriter.pushWhole(response.bytes)
     freeMemory(response.bytes)
     checkCount(response, rewriter.recordCount)
     return { document, count: rewriter.keptCount }
@@ -134,11 +132,6 @@ class Listing {
   }
 }
 
-/** Maximum bytes of a list from a storage that only sends JSON arrays, which must fit into memory. */
-const maxArrayBytes = 64 * 1024 * 1024
-/** Copies of an array in memory: chunks, joined bytes, text, values and lines. */
-const copiesOfArray = 6
-const bracketOpen = 91
 /** An unfinished line above this size counts towards the request's memory. */
 const longCarryBytes = 262_144
 
@@ -151,7 +144,7 @@ type NextPage = (response: UpstreamResponse, recordCount: number) => Promise<Ups
  */
 export class ListPages implements ByteSource {
   #response: UpstreamResponse
-  #lines: ByteSource | null = null
+  #source: ByteSource
   #first: Uint8Array | null = null
   #countBefore = 0
   #hasBegun = false
@@ -169,6 +162,7 @@ export class ListPages implements ByteSource {
     private readonly nextPage: NextPage,
   ) {
     this.#response = first
+    this.#source = sourceOf(first)
   }
 
   /** Reads the first chunk, which `read` will return. */
@@ -184,7 +178,7 @@ export class ListPages implements ByteSource {
     }
     try {
       while (!this.isDone) {
-        const piece = this.#lines ? await this.#lines.read() : await this.#open()
+        const piece = await this.#source.read()
         // A slow reader must not hold the permit of a call; the list has its own permit.
         this.#response.stream?.releasePermit()
         const records = piece ? this.#push(piece) : await this.#endPage()
@@ -204,13 +198,6 @@ export class ListPages implements ByteSource {
     const { carryBytes } = this.rewriter
     if (carryBytes > longCarryBytes) this.#response.stream?.hold(carryBytes - before)
     return records
-  }
-
-  /** Starts to read the response; resolves to its first chunk. */
-  async #open(): Promise<Uint8Array | null> {
-    const { first, rest } = await openLines(this.#response)
-    this.#lines = rest
-    return first
   }
 
   /** Adds the text before the first record and after the last one. */
@@ -240,9 +227,10 @@ export class ListPages implements ByteSource {
     checkCount(this.#response, recordCount)
     const next = await this.nextPage(this.#response, recordCount)
     this.#countBefore = this.rewriter.recordCount
-    this.#lines = null
-    if (!next) this.#end()
-    else this.#response = next
+    if (next) {
+      this.#response = next
+      this.#source = sourceOf(next)
+    } else this.#end()
     // The client may have disconnected while the next page was requested.
     if (this.#isCancelled) next?.stream?.cancel()
     return last
@@ -285,31 +273,15 @@ export async function readLines(calls: StorageCalls, request: StorageRead): Prom
   }
 }
 
-/** Opens the body of a list as lines, the requested form. A JSON array is accepted too, but must fit into memory. */
-async function openLines({ bytes, stream }: UpstreamResponse): Promise<Lines> {
-  if (stream === null) return { first: toLines(bytes), rest: ended }
-  const first = await stream.read()
-  if (first?.[0] !== bracketOpen) return { first, rest: stream }
-  const hold = (count: number) => stream.hold(copiesOfArray * count)
-  hold(first.length)
-  const rest = await readBounded(stream, maxArrayBytes, hold)
-  if (rest === null) throw unusable('a JSON array larger than 64 MiB')
-  return { first: toLines(Buffer.concat([first, rest])), rest: ended }
-}
-
-interface Lines {
-  first: Uint8Array | null
-  rest: ByteSource
-}
-
-const ended: ByteSource = { read: async () => null, cancel() {} }
-
-/** The records of a complete list, one per line. */
-function toLines(bytes: Uint8Array): Uint8Array {
-  if (bytes[0] !== bracketOpen) return bytes
-  const values = jsonOf({ bytes })
-  if (!Array.isArray(values)) throw unusable('the body is not a list')
-  return Buffer.from(values.map((value) => `${JSON.stringify(value)}\n`).join(''))
+/** The body of a response as a source, whether it is a stream or was read whole. */
+function sourceOf({ bytes, stream }: UpstreamResponse): ByteSource {
+  let whole: Uint8Array | null = bytes
+  const read = async () => {
+    const piece = whole
+    whole = null
+    return piece
+  }
+  return stream ?? { read, cancel() {} }
 }
 
 /** Throws if the number of records differs from the announced one. */

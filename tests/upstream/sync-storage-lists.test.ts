@@ -64,17 +64,6 @@ describe('list', () => {
     })
   })
 
-  it('supports a storage that only lists JSON arrays', async () => {
-    const { storage, has, proxy } = await openRig()
-    const at = has(numbered(3))
-    proxy.plan(() => ({ kind: 'rewrite', body: (real) => `[${real.trim().split('\n').join(',')}]` }))
-
-    const page = await listPage(storage, { sort: 'oldest' })
-
-    expect(page.count).toBe(3)
-    expect(await recordsOf(page)).toContainEqual({ id: 'id1', last_modified: at, payload: 'payload 1' })
-  })
-
   it('is read again if it contains records under the timestamp of a collection without any', async () => {
     const { storage, has, proxy } = await openRig()
     const at = has(numbered(3))
@@ -241,20 +230,17 @@ describe('a read that fails', () => {
     expect(await failureOf(listPage(storage))).toMatchObject({ failure: 'bad-response' })
   })
 
-  it.each([
-    ['one JSON array', '[', ',{}', 6_000_000],
-    ['one endless line', '{', ' '.repeat(1000), 1_000_000],
-  ])('holds the memory needed to read a list that is %s', async (_, opening, more, atLeast) => {
+  it('holds the memory needed to read a list that is one endless line', async () => {
     const { open, proxy } = await openRig()
     let held = 0
     const storage = await open({ holder: { memory: { grow: (bytes) => void (held += bytes) } } })
-    const body = opening + more.repeat(1_000_000 / more.length)
+    const body = `{${' '.repeat(1_000_000)}`
     const headers = { 'X-Last-Modified': '1.00', 'X-Weave-Records': '1' }
     proxy.plan(() => ({ kind: 'status', status: 200, headers, body }))
 
     await failureOf(listPage(storage).then(recordsOf))
 
-    expect(held).toBeGreaterThanOrEqual(0.8 * atLeast)
+    expect(held).toBeGreaterThanOrEqual(800_000)
   })
 
   it('does not wait for a permit after its client disconnected', async () => {
@@ -283,6 +269,7 @@ describe('a read that fails', () => {
     expect(proxy.requests).toHaveLength(1)
   })
 
+  const line = '{"id":"a","modified":10.00,"payload":"x"}\n'
   it.each<[string, (storage: BulkStorage) => Promise<unknown>]>([
     ['a list', async (storage) => await recordsOf(await listPage(storage))],
     ['a count', (storage) => storage.count('tabs', { newer: timestamp(10) })],
@@ -293,14 +280,17 @@ describe('a read that fails', () => {
       kind: 'status',
       status: 200,
       headers: { 'X-Last-Modified': '20.00', 'X-Weave-Next-Offset': ['a:1', 'b:1'][index % 2]! },
-      body: query.has('full') ? '[{"id":"id1","modified":20.00,"payload":"x"}]' : '["id1"]',
+      body: query.get('ids')
+        ? '[{"id":"id1","modified":20.00,"payload":"x"}]'
+        : query.has('full')
+          ? line
+          : '["id1"]',
     }))
 
     expect(await failureOf(read(storage))).toMatchObject({ failure: 'bad-response' })
     expect(proxy.requests.length).toBeLessThan(4)
   })
 
-  const line = '{"id":"a","modified":10.00,"payload":"x"}\n'
   const lines = async (storage: BulkStorage) => await recordsOf(await listPage(storage))
   const count = (storage: BulkStorage) => storage.count('tabs', { newer: timestamp(1) })
   it.each<
