@@ -3,6 +3,7 @@ import { keysRecord } from '../../src/sandbox/crypto.ts'
 import { encryptRecord, keyPairFromHex, type ClearRecord } from '../../src/client/crypto.ts'
 import { startAccounts, type Accounts } from '../firefox/accounts.ts'
 import { encrypted } from '../examples/records.ts'
+import { authentication, encryption } from './damaged.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { TestBridge } from '../support/bridge.ts'
 
@@ -38,10 +39,9 @@ export async function upload({ sandbox, user }: Owned, collection: string, ...cl
   return sandbox.write(user, collection, records)
 }
 
-/** Creates new keys, like a client that was reset. They can't decrypt earlier records. */
+/** Creates new keys, like a client that was reset: those of `damaged.ts`. They can't decrypt earlier records. */
 export async function replaceKeys({ sandbox, user }: Owned): Promise<void> {
-  const [encryptionKey, hmacKey] = [Buffer.alloc(32, 1), Buffer.alloc(32, 2)]
-  const keys = { ...keysRecord({ encryptionKey, hmacKey }), id: 'keys' }
+  const keys = { ...keysRecord({ encryptionKey: encryption!, hmacKey: authentication! }), id: 'keys' }
   const payload = await encryptRecord(keyPairFromHex(user.syncKey.toString('hex')), keys)
   sandbox.write(user, 'crypto', [{ id: 'keys', payload }])
 }

@@ -10,18 +10,20 @@ import {
   parseAccount,
   walk,
   type ClearRecord,
+  type SyncClient,
   type SyncRecord,
 } from '../../src/client/index.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { accountOf, foreign, linesOf } from '../examples/records.ts'
+import { clear, damaged, sealed } from '../client/damaged.ts'
 import { accountAt, accountsOf, all, replaceKeys, upload } from '../client/world.ts'
 import type { Accounts } from '../firefox/accounts.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
-import { runToEnd } from '../support/processes.ts'
+import { linesIn, runProgram, runToEnd } from '../support/processes.ts'
 import { findPython, installInto } from './python.ts'
 
 const root = join(import.meta.dir, '../..')
@@ -78,16 +80,8 @@ async function buildWheel(folder: string): Promise<string> {
 }
 
 /** Runs a program in this environment, which configures where packages come from. */
-async function inherited(command: string[], cwd = root): Promise<string> {
-  const child = Bun.spawn(command, { cwd, stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
-  const [output, errors, code] = await Promise.all([
-    new Response(child.stdout).text(),
-    new Response(child.stderr).text(),
-    child.exited,
-  ])
-  if (code !== 0) throw new Error(`"${command.join(' ')}" ended with ${code}:\n${output}${errors}`)
-  return output
-}
+const inherited = (command: [string, ...string[]], cwd = root) =>
+  runProgram(command, { cwd, environment: process.env as Record<string, string> })
 
 interface Play {
   arguments?: string[]
@@ -182,7 +176,15 @@ describe('the wheel', () => {
   itWithPython(`passes mypy --strict, and so do programs over it${why}`, async () => {
     const program = join(makeFolder({ 'program.py': programOfThePage() }), 'program.py')
     const installed = ['--python-executable', join(environment, 'bin/python')]
-    const mypy = [builder, '-m', 'mypy', '--strict', '--cache-dir', join(environment, 'mypy'), ...installed]
+    const mypy: [string, ...string[]] = [
+      builder,
+      '-m',
+      'mypy',
+      '--strict',
+      '--cache-dir',
+      join(environment, 'mypy'),
+      ...installed,
+    ]
 
     const checked = await inherited([...mypy, 'sync_bridge_client'], source)
     const programs = await inherited([...mypy, program, scenes])
@@ -262,6 +264,23 @@ describe('the program on the package page', () => {
 })
 
 describe('records', () => {
+  /** The records of each collection are the same in both languages; returns why the others can't be read. */
+  async function expectSame(outcome: Record<string, unknown>, client: SyncClient) {
+    const names = (await client.collections()).map(({ name }) => name)
+    expect(Object.keys(outcome)).toEqual(names)
+    const problems: unknown[] = []
+    for (const name of names) {
+      const records = await all(client.collection(name).records())
+      const expected = records.map(({ stored, ...record }) => ({
+        ...record,
+        stored: { payload: null, sortindex: null, ...stored },
+      }))
+      expect(outcome[name]).toEqual(expected)
+      problems.push(...records.filter(({ clear }) => clear === null).map(({ problem }) => problem))
+    }
+    return problems
+  }
+
   itWithPython(`are decrypted like in JavaScript, unreadable ones with the reason${why}`, async () => {
     bridge.sandbox.write(bridge.user, 'forms', [
       { id: 'plain', payload: 'plain' },
@@ -275,24 +294,33 @@ describe('records', () => {
 
     const { outcome } = await play('everything', fileOf(bridge.user))
 
-    const names = (await client.collections()).map(({ name }) => name)
-    expect(Object.keys(outcome)).toEqual(names)
-    const problems: unknown[] = []
-    for (const name of names) {
-      const records = await all(client.collection(name).records())
-      const expected = records.map(({ stored, ...record }) => ({
-        ...record,
-        stored: { payload: null, sortindex: null, ...stored },
-      }))
-      expect(outcome[name]).toEqual(expected)
-      problems.push(...records.filter(({ clear }) => clear === null).map(({ problem }) => problem))
-    }
+    const problems = await expectSame(outcome, client)
     const [plain, other, none] = [
       'It is not encrypted in the format of Firefox',
       'It was encrypted with another key, or tampered with',
       'Its content is not a record',
     ]
     expect(problems.toSorted()).toEqual([plain, other, other, other, none, none])
+  })
+
+  itWithPython(`are decrypted or skipped like in JavaScript, however they are damaged${why}`, async () => {
+    const { user, store, file, client } = await someone()
+    await replaceKeys(store)
+    const whole = {
+      plain: sealed(clear),
+      'a mark at its beginning': sealed(`\ufeff${clear}`),
+      'base64 in lines': sealed(clear, { IV: 'AAAAAAAAAAAA\r\nAAAAAAAAAA==\n' }),
+      'a deletion by a phone': sealed('{"deleted":true}'),
+    }
+    for (const [index, payload] of Object.values({ ...whole, ...damaged }).entries())
+      bridge.sandbox.write(user, `forms${index}`, [{ id: 'right', payload }])
+    proxy.plan(() => null)
+
+    const { outcome } = await play('everything', file)
+
+    const problems = await expectSame(outcome, await client())
+    // The folder was encrypted with the former keys.
+    expect(problems).toHaveLength(Object.keys(damaged).length + 1)
   })
 
   itWithPython(`are complete even if one changes between two pages${why}`, async () => {
@@ -1037,14 +1065,3 @@ describe('changes', () => {
     expect(lists() - before).toBe(5)
   })
 })
-
-/** The lines of a stream, as they arrive. */
-async function* linesIn(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const chunk of stream) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = lines.pop()!
-    yield* lines
-  }
-}

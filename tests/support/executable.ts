@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
 import { dieWithParent } from './die-with-parent.ts'
+import { linesIn } from './processes.ts'
 import { recordOutput } from './recorded-output.ts'
 import { startSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import { settingsOf, type GivenSettings } from './settings.ts'
@@ -247,12 +248,5 @@ export async function startExecutable(options: ExecutableOptions = {}): Promise<
 }
 
 async function readLines(stream: ReadableStream<Uint8Array>, take: (line: string) => void): Promise<void> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const chunk of stream) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = lines.pop()!
-    for (const line of lines) take(line)
-  }
-  if (rest !== '') take(rest)
+  for await (const line of linesIn(stream)) take(line)
 }

@@ -89,6 +89,18 @@ export async function runToEnd(command: string[], { cwd, environment, input }: R
   return { output, errors, code }
 }
 
+/** The lines of a stream, as they arrive. */
+export async function* linesIn(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
+  const decoder = new TextDecoder()
+  let rest = ''
+  for await (const chunk of stream) {
+    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
+    rest = lines.pop()!
+    yield* lines
+  }
+  if (rest !== '') yield rest
+}
+
 /** The running child processes of a process. */
 export function childrenOf(pid: number): number[] {
   const children = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
