@@ -140,6 +140,12 @@ describe('section 5: the envelope', () => {
     )
   })
 
+  it('lists at most 20 problems', async () => {
+    const { body } = await batch({ requests: Array.from({ length: 25 }, () => ({ path: 'x' })) })
+
+    expect(body.details).toHaveLength(20)
+  })
+
   it.each(['buckets', 'http://sync.example.org/v1/', '/x#y'])(
     'says which path it takes in place of %s',
     async (path) => {

@@ -107,6 +107,7 @@ describe('section 3: filters', () => {
     ['in_id=c,a', ['c', 'a']],
     ['in_ids=%20c%20,+a,,%20,', ['c', 'a']],
     ['in_ids=c,c,c', ['c']],
+    [`in_ids=${'c,'.repeat(4999)}c`, ['c']],
     ['in_ids=a,b&in_id=b,c', ['b']],
     // In a list of ids, `null` is an id like any other.
     ['in_ids=null', []],
@@ -154,6 +155,7 @@ describe('section 3: filters', () => {
     '_limit=1.5', '_limit=1e3', '_limit=', `_limit=${'9'.repeat(30)}`, '_token=', '_token=garbage',
     '_token=%00', 'in_ids=a,..,b', 'in_ids=a%00b', 'in_ids=%ff',
     'in_id=%00', 'not_id=%00', '_since=1&gt_last_modified=20',
+    ...['in_ids', 'in_id', 'exclude_id'].map((name) => `${name}=${'x,'.repeat(5000)}x`),
     `in_ids=${'x'.repeat(65)}`, 'exclude_id=a%0ab', '_limit=1&_limit=x',
     ...['_since', '_limit', '_token'].map((name) => `${name}=${'9'.repeat(3000)}`),
   ] // prettier-ignore
