@@ -217,6 +217,10 @@ describe('section 7: Backoff', () => {
     [{ 'X-Weave-Backoff': '30', 'X-Backoff': '40' }, '40'],
     [{ 'X-Weave-Backoff': '2.1' }, '3'],
     [{ 'X-Weave-Backoff': '0' }, null],
+    ...['-1', 'soon', 'NaN', 'Infinity', '1e3', '', '1, 2'].map((junk) => [
+      { 'X-Weave-Backoff': junk },
+      null,
+    ]),
     [{ 'X-Weave-Backoff': '1000000000' }, '86400'],
   ] as [Record<string, string>, string | null][])('%j becomes %p', async (headers, expected) => {
     storage.plan(() => ({ kind: 'rewrite', headers }))
@@ -258,7 +262,7 @@ describe('section 7: Alert', () => {
   const alertOf = async (value: string) => {
     storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': value } }))
     const { headers } = await bridge.ask(records)
-    return JSON.parse(headers.get('alert')!) as unknown
+    return JSON.parse(headers.get('alert') ?? 'null') as unknown
   }
 
   it("wraps the storage's plain text", async () => {
@@ -279,6 +283,10 @@ describe('section 7: Alert', () => {
       expect(await alertOf(text)).toEqual({ code: 'soft-eol', message: text })
     },
   )
+
+  it('drops an endless text', async () => {
+    expect(await alertOf('x'.repeat(10_000))).toBeNull()
+  })
 
   it('is sent with errors and 304 responses, too', async () => {
     storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Alert': 'words' } }))

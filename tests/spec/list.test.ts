@@ -319,6 +319,7 @@ describe('section 3: notices and failures of the storage', () => {
     ['123.45', '123.45'],
     ['-1.5', '-1.5'],
     ['much', null],
+    ['1, 2', null],
   ])('relays the quota if it is a number: %s', async (quota, relayed) => {
     storage.plan(() => ({ kind: 'rewrite', headers: { 'X-Weave-Quota-Remaining': quota } }))
 
