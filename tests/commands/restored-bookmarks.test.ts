@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
-import { fitChildren, leaveCycles, mergeChildren } from '../../src/cli/data/restored-bookmarks.ts'
+import { leaveCycles, mergeChildren } from '../../src/cli/data/restored-bookmarks.ts'
 import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
@@ -302,20 +302,6 @@ describe('leaveCycles', () => {
       ]),
     )
     expect(changes.size).toBe(0)
-  })
-})
-
-describe('fitChildren', () => {
-  it('lists each child once, even if other programs have listed it twice', () => {
-    const clear = folder('box', 'menu', ['a', 'b', 'a'])
-    const change = { saved: { id: 'box', last_modified: 1 }, clear, isAdapted: false, there: undefined }
-    const changes = new Map([['box', change]])
-    const inside = ['a', 'b', 'new'].map((id) => bookmark(id, 'box'))
-    const live = [folder('box', 'menu', ['new', 'new', 'a']), ...inside]
-
-    fitChildren(changes, new Map(live.map((record) => [record.id, record])))
-
-    expect(changes.get('box')).toMatchObject({ clear: { children: ['a', 'b', 'new'] }, isAdapted: true })
   })
 })
 

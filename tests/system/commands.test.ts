@@ -157,6 +157,8 @@ describe('the executable', () => {
       Bun.spawnSync(['sh', '-c', `${source}\n${command}`]).stdout.toString(),
     )
     const pages = await Promise.all([fetch(docsUrl!), fetch(explorerUrl!)])
+    // The links contain a secret, because they lead to the token and the key.
+    const withoutSecret = await fetch(new URL('/docs', docsUrl))
     const code = await sandbox.stop()
 
     expect(mode & 0o777).toBe(0o600)
@@ -168,6 +170,7 @@ describe('the executable', () => {
       [200, '/v1/docs'],
       [200, '/v1/explore'],
     ])
+    expect(withoutSecret.status).toBe(404)
     expect(sandbox.lines.filter((line) => line.length > 120)).toEqual([])
     expect(code).toBe(0)
     expect(existsSync(dirname(file!))).toBe(false)
