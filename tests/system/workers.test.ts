@@ -71,9 +71,10 @@ describe('several workers', () => {
     const [other] = workersOf(executable)
     const statuses: number[] = []
     const otherWorker = () => workersOf(executable).find((pid) => pid !== other)
-    for (let turn = 0; turn < 3; turn++) {
+    const signals = ['SIGKILL', 'SIGTERM', 'SIGKILL'] as const
+    for (const signal of signals) {
       const dying = otherWorker()!
-      process.kill(dying, 'SIGKILL')
+      process.kill(dying, signal)
       await eventually('the worker has ended', () => !isAlive(dying))
       statuses.push(await lbheartbeat(executable.url))
       await eventually('it was replaced', () => ![dying, undefined].includes(otherWorker()))
@@ -81,21 +82,11 @@ describe('several workers', () => {
     await eventually('each loss is logged', () => executable.events('worker lost').length >= 3)
     const lost = executable.events('worker lost')
 
-    expect(lost.map(({ code }) => code)).toEqual(['SIGKILL', 'SIGKILL', 'SIGKILL'])
+    expect(lost.map(({ code }) => code)).toEqual([...signals])
     await eventually('both count', async () => (await metricsOf(executable.url)).sync_bridge_processes === 2)
     expect(statuses).toEqual([200, 200, 200])
     expect(workersOf(executable)).toContain(other!)
     expect(await counted()).toBe(8)
-  })
-
-  it('are replaced when they are terminated, which the log says', async () => {
-    await using executable = await startWorkers({})
-    const [terminated] = workersOf(executable)
-
-    process.kill(terminated!, 'SIGTERM')
-
-    await executable.line(/"event":"worker lost","code":"SIGTERM"/)
-    await eventually('it was replaced', () => workersOf(executable).length === 2)
   })
 
   it('are replaced as soon as the executable is back, and the log says that it is missing', async () => {
@@ -206,30 +197,7 @@ describe('several workers', () => {
     await eventually('no worker is left', () => !workers.some(isAlive))
   })
 
-  it('all apply reloaded settings', async () => {
-    await using executable = await startWorkers()
-    const path = `/proc/${executable.pid}/cwd/bridge.ini`
-    await Bun.write(path, `${await Bun.file(path).text()}backoff = 77\nbatch_max_requests = 7\n`)
-
-    executable.signal('SIGHUP')
-
-    await eventually('both report it', async () => {
-      const answers = await Promise.all(
-        Array.from({ length: 12 }, () =>
-          fetch(`${executable.url}/v1/`, { headers: { Connection: 'close' } }),
-        ),
-      )
-      return answers.every(({ headers }) => headers.get('backoff') === '77')
-    })
-    await executable.line(/"event":"settings reloaded"/)
-    await executable.line(/"event":"settings need a restart"/)
-    const reloaded = executable.events('settings reloaded')
-    expect(reloaded.map(({ changed }) => changed)).toEqual(['backoff'])
-    const waiting = executable.events('settings need a restart')
-    expect(waiting.map(({ settings }) => settings)).toEqual(['batch_max_requests'])
-  })
-
-  it('are replaced with the settings in force, whatever the file says by then', async () => {
+  it('all apply reloaded settings, and are replaced with those in force, whatever the file says by then', async () => {
     await using executable = await startWorkers()
     const path = `/proc/${executable.pid}/cwd/bridge.ini`
     const text = await Bun.file(path).text()
@@ -239,9 +207,12 @@ describe('several workers', () => {
       )
       return new Set((await Promise.all(answers)).map(({ headers }) => headers.get('backoff')))
     }
-    await Bun.write(path, `${text}backoff = 77\n`)
+    await Bun.write(path, `${text}backoff = 77\nbatch_max_requests = 7\n`)
     executable.signal('SIGHUP')
     await eventually('both apply it', async () => Bun.deepEquals(await backoffs(), new Set(['77'])))
+    await executable.line(/"event":"settings need a restart"/)
+    expect(executable.events('settings reloaded')).toMatchObject([{ changed: 'backoff' }])
+    expect(executable.events('settings need a restart')).toMatchObject([{ settings: 'batch_max_requests' }])
 
     for (const edited of [`${text}backoff = 88\n`, `${text}backoff = never\n`]) {
       await Bun.write(path, edited)
