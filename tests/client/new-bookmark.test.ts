@@ -105,19 +105,6 @@ describe('addBookmark', () => {
     await addBookmark(client, { url, tags: [`${'x'.repeat(100)} `] })
   })
 
-  it('rejects a folder that does not exist, or whose title is ambiguous', async () => {
-    const twin = (id: string) => ({ id, type: 'folder', title: 'Twins', parentid: 'menu', children: [] })
-    await upload(bridge, 'bookmarks', twin('twin00000001'), twin('twin00000002'))
-
-    const [none, several] = [await error({ url, folder: 'Absent' }), await error({ url, folder: 'Twins' })]
-    const { folder } = await addBookmark(client, { url, folder: 'twin00000002' })
-
-    expect(none).toBe('There is no folder "Absent"')
-    expect(several).toContain('There are 2 folders "Twins"')
-    expect(several).toContain('twin00000001 (in ')
-    expect(folder).toBe('twin00000002')
-  })
-
   it('reports that a folder has changed meanwhile, and that writes are not enabled', async () => {
     let isFirst = true
     const racing = new SyncClient(accountAt(bridge), {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { checkAccount } from '../../src/client/account.ts'
 import type { ClientError } from '../../src/client/errors.ts'
-import { isRenewable, renewToken, revokeRefreshToken } from '../../src/client/token.ts'
+import { renewToken, revokeRefreshToken } from '../../src/client/token.ts'
 
 const account = checkAccount({
   token: 't',
@@ -63,16 +63,5 @@ describe('revokeRefreshToken', () => {
     expect(ended.asked).toEqual([{ url, body: { client_id: 'c', token: 'r' }, redirect: 'error' }])
     expect([ended.said, unknown.said]).toEqual([undefined, undefined])
     expect(failed.said).toContain('Cannot revoke the refresh token: the account server returned 500')
-  })
-})
-
-describe('isRenewable', () => {
-  it('requires all three values', () => {
-    const lacking = ['refreshToken', 'tokenEndpoint', 'clientId'].map((field) => ({
-      ...account,
-      [field]: '',
-    }))
-
-    expect([account, ...lacking].map(isRenewable)).toEqual([true, false, false, false])
   })
 })
