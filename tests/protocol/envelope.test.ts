@@ -51,12 +51,3 @@ describe('the notices of a response', () => {
     }
   })
 })
-
-describe('toResponse', () => {
-  it('forbids caching if several users share the URL', () => {
-    const cacheControl = (isLegacyBucket: boolean) =>
-      toResponse(reply(), { ...nobody, isLegacyBucket }, settings).headers.get('cache-control')
-
-    expect([cacheControl(false), cacheControl(true)]).toEqual(['no-cache', 'no-cache, no-store'])
-  })
-})

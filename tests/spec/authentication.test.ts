@@ -70,6 +70,8 @@ describe('section 8: what clients send', () => {
 
       expect([status, body.data[0].payload]).toEqual([200, user.name])
       expect(JSON.parse(headers.get('alert')!)).toMatchObject({ code: 'soft-eol' })
+      // Several users share this URL.
+      expect(headers.get('cache-control')).toBe('no-cache, no-store')
       expectError(await list(user, { ...sent, 'X-Client-State': 'another' }, bucket), 401, 105)
     },
   )
