@@ -144,20 +144,25 @@ describe('connect', () => {
     expect(existsSync(file)).toBe(false)
   })
 
-  it('reports that the token server is unreachable, and that nothing was pasted', async () => {
+  it('names the token server or the bridge that fails, and reports that nothing was pasted', async () => {
     const { user } = someone('unreachable')
     const file = join(makeFolder(), 'account.env')
     const lines = linesOf(valuesOf(sandbox, user))
 
-    const unreachable = await runWith(file, ['connect', '--token-server', 'http://127.0.0.1:1'], lines)
+    // For so long that the command does not wait.
+    const headers = { 'Retry-After': '600' }
+    const fetch = () => new Response('', { status: 503, headers })
+    using away = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch })
+
+    const rejected = await runWith(file, ['connect', '--token-server', away.url.origin], lines)
     const empty = await runWith(file, ['connect'], 'hello\n')
     const elsewhere = await runWith(file, ['connect'], lines, { BRIDGE_URL: 'http://127.0.0.1:1' })
 
-    expect(unreachable.errors).toContain('Token server: http://127.0.0.1:1')
+    expect(rejected.errors).toContain(`Token server: ${away.url.origin}\n`)
     expect(empty.errors).toContain('No line has the form NAME=value')
     expect(elsewhere.errors).toContain('Bridge: http://127.0.0.1:1, from BRIDGE_URL\n')
-    expect(unreachable.errors).not.toContain('Bridge:')
-    expect([unreachable.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
+    expect(rejected.errors).not.toContain('Bridge:')
+    expect([rejected.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
   })
 
   it.each(['connect', 'disconnect', 'ls'])(
