@@ -209,16 +209,4 @@ describe('RequestLimit', () => {
     expect(limit.acquire('a')).not.toBeNull()
     expect(rejections).toEqual(['memory', 'root-view'])
   })
-
-  it('limits the root views that call the token server', () => {
-    const { limit, rejections } = createLimit(1000)
-    const views = Array.from({ length: limits.rootViews }, (_, user) => limit.acquireRootView(`${user}`))
-
-    expect(views.every((view) => view !== null)).toBe(true)
-    expect(limit.acquireRootView('another')).toBeNull()
-    expect(limit.acquireRootView('1')).not.toBeNull()
-    views[0]!()
-    expect(limit.acquireRootView('another')).not.toBeNull()
-    expect(rejections).toEqual(['root-view'])
-  })
 })
