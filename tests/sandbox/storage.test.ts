@@ -1,24 +1,10 @@
 import { describe, expect, it } from 'bun:test'
-import { parseSeconds } from '../../src/sandbox/timestamps.ts'
 import { connect, signed } from './sync-client.ts'
 
 interface Listed {
   id: string
   payload: string
 }
-
-describe('parseSeconds', () => {
-  // 2.01 * 1000 is 2009.9999999999998 in binary.
-  it.each([
-    ['1700000000.129', 1_700_000_000_120],
-    ['1.7e9', 1_700_000_000_000],
-    ['2.01', 2000],
-    ['2.02', 2020],
-    ['1e999', null],
-  ])('facts 47, 59: "%s" is %p ms', (text, ms) => {
-    expect(parseSeconds(text)).toBe(ms)
-  })
-})
 
 describe('sandbox, its clock', () => {
   it('fact 39: every response has an X-Weave-Timestamp that is not older than X-Last-Modified', async () => {
