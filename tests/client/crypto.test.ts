@@ -1,11 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import {
-  collectionKeys,
-  decryptRecord,
-  encryptRecord,
-  keyPairFromHex,
-  UnreadableRecord,
-} from '../../src/client/crypto.ts'
+import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from '../../src/client/crypto.ts'
 import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { authentication, clear, damaged, encryption, key, sealed } from './damaged.ts'
 
@@ -76,26 +70,6 @@ describe('a tombstone of Firefox for phones', () => {
       id: 'gone',
       deleted: true,
     })
-  })
-})
-
-describe('UnreadableRecord', () => {
-  it.each([
-    ['It was encrypted with another key, or tampered with', sealed(clear, { hmac: '00'.repeat(32) })],
-    ['It is not encrypted in the format of Firefox', undefined],
-    ['It is not encrypted in the format of Firefox', damaged['invalid JSON']],
-    ['It is not encrypted in the format of Firefox', damaged['an IV that is not text']],
-    ['It is not encrypted in the format of Firefox', damaged['no padding']],
-    ['Its content is not a record', sealed('7')],
-    ['Its content belongs to another id', damaged['content of another id']],
-  ])('explains: %s', async (reason, payload) => {
-    const error = await decryptRecord(keyPairFromHex(key), { id: 'right', payload }).catch(
-      (caught: unknown) => caught,
-    )
-
-    expect(error).toBeInstanceOf(UnreadableRecord)
-    expect(error).toMatchObject({ reason })
-    expect((error as Error).message).toStartWith('Cannot decrypt "right": it')
   })
 })
 

@@ -55,30 +55,6 @@ describe('bookmarksHtml', () => {
     ])
   })
 
-  it('supports folders of different levels, in any order', () => {
-    const tree = bookmarkTree([
-      folder('menu', 'places', ['outer']),
-      folder('outer', 'menu', ['inner']),
-      folder('inner', 'outer', ['a']),
-      bookmark('a', 'inner'),
-    ])
-    const tops = ['inner', 'menu'].flatMap((id) => foldersNamed(tree, id))
-
-    const html = bookmarksHtml(tops)
-
-    expect(html.match(/^ {4}\S.*$/gm)).toEqual([
-      '    <DT><H3>inner</H3>',
-      '    <DL><p>',
-      '    </DL><p>',
-      '    <DT><H3>Bookmarks Menu</H3>',
-      '    <DL><p>',
-      '    </DL><p>',
-    ])
-    expect(bookmarksMarkdown(tops)).toStartWith(
-      '# inner\n\n- [a](<https://a.example/>)\n\n# Bookmarks Menu\n',
-    )
-  })
-
   it('supports any depth, and grows linearly with it', () => {
     const sizeOf = (depth: number) => {
       const chain = Array.from({ length: depth }, (_, index) => folder(`${index}`, `${index - 1}`, []))
