@@ -100,21 +100,6 @@ describe('bookmarkTree', () => {
   })
 })
 
-describe('walk', () => {
-  it('omits the contents of closed folders', () => {
-    const tree = bookmarkTree([
-      folder('menu', 'places', ['inner', 'last']),
-      folder('inner', 'menu', ['a']),
-      bookmark('a', 'inner'),
-      bookmark('last', 'menu'),
-    ])
-
-    const open = walk(tree, ({ record: { stored } }) => stored.id === 'menu')
-
-    expect(open.map(({ title }) => title)).toEqual(['Bookmarks Menu', 'inner', 'last'])
-  })
-})
-
 describe('foldersNamed', () => {
   it('finds the roots by the titles that Firefox shows, not by those that it writes', () => {
     const named = (id: string, title: string) => record({ id, type: 'folder', title, parentid: 'places' })
