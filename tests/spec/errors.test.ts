@@ -139,15 +139,6 @@ describe('section 6: the errno table, for the storage', () => {
     expect(written.body).toMatchObject({ message: `${lost}: read before retrying a write` })
   })
 
-  it('403 only suggests to delete data if a write was rejected', async () => {
-    const reject = answering(403, {}, '<html>')
-    failWith(reject)
-    expect((await get()).body).toMatchObject({ message: 'The storage rejected this' })
-    storage.plan(({ method }) => (method === 'POST' ? reject : null))
-
-    expect((await write()).body.message).toContain('the quota is used up: delete some data')
-  })
-
   it('503 errno 201 for an empty response without a type or a record count', async () => {
     failWith({ kind: 'status', status: 200 })
 

@@ -119,15 +119,6 @@ describe('the log line of a request', () => {
     expect(line.upstreamStatus).toBe(upstreamStatus)
     expect(line.upstreamCalls).toBeGreaterThan(0)
   })
-
-  it('contains nothing about a storage that was not called', async () => {
-    const { ask } = newcomer()
-    const name = crypto.randomUUID()
-
-    await ask(name, '/nothing')
-
-    expect(await lineOf(name)).not.toContainAnyKeys(['upstreamStatus', 'upstreamCalls'])
-  })
 })
 
 async function lineOf(name: string): Promise<Record<string, unknown>> {
