@@ -5,7 +5,7 @@ import { createPermits, PermitPool } from '../../src/load/permits.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Fault } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
-import { cleanUp, failureOf, makeSend, startRaw, startTarget } from './rig.ts'
+import { cleanUp, failureOf, makeSend, startTarget } from './rig.ts'
 
 const start = startTarget
 /** That many permits for calls; by default, one user may take all of them. */
@@ -174,15 +174,6 @@ describe('createSend', () => {
     expect(failure).toMatchObject({ failure: 'bad-response', status })
     expect(elsewhere.proxy.requests).toEqual([])
     expect(exchanges).toMatchObject([{ status, failure: 'bad-response' }])
-  })
-
-  it.each(['600', '999', '099'])('rejects status %s', async (status) => {
-    const base = await startRaw(`HTTP/1.1 ${status} Odd\r\nContent-Length: 2\r\n\r\nok`)
-
-    expect(await failureOf(makeSend(base).send())).toMatchObject({
-      failure: 'bad-response',
-      status: Number(status),
-    })
   })
 
   it('aborts with its signal, before and after the headers', async () => {
