@@ -50,6 +50,8 @@ export interface Plan {
   orphans: Map<string, number>
   /** The ids of folders that are left as they are, because their former folder is in them now, and the id of that. */
   unmoved: Map<string, string>
+  /** The ids of folders that are inside themselves in the backup, and are moved to Other Bookmarks. */
+  cut: string[]
   /** Ids of records that must be encrypted again but can't be decrypted. */
   unreadable: string[]
 }
@@ -101,6 +103,7 @@ export class Translator {
       repaired: [],
       orphans: new Map(),
       unmoved: new Map(),
+      cut: [],
       unreadable: [],
     }
     const changes = new Map<string, Change>()
@@ -150,7 +153,8 @@ export class Translator {
         )
     }
     if (collection === 'bookmarks') {
-      plan.unmoved = leaveCycles(changes, live)
+      const { left, cut } = leaveCycles(changes, live)
+      Object.assign(plan, { unmoved: left, cut })
       // First, because `keepSharedFields` adds bookmarks that stay where they are.
       fitChildren(changes, live)
       keepSharedFields(changes, live, current)

@@ -116,7 +116,7 @@ function chooseCollections(state: State, named: string[]): string[] {
 
 /** Reports the number of changes. */
 function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
-  const { deleted, different, repaired, orphans, unmoved, unreadable, requests } = plan
+  const { deleted, different, repaired, orphans, unmoved, cut, unreadable, requests } = plan
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
   if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
@@ -129,6 +129,8 @@ function count({ tell }: Session, collection: string, plan: Plan, overwrites: bo
     const remedy = `restore that, too, with --id ${printableLine(former)}`
     tell(`  ${printableLine(folder)} is not restored, because its former folder is in it now: ${remedy}`)
   }
+  if (cut.length > 0)
+    tell(`  in Other Bookmarks, because the backup has them inside themselves: ${someOf(cut)}`)
   if (unreadable.length > 0) tell(`  cannot be decrypted: ${someOf(unreadable)}`)
 }
 

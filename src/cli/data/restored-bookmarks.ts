@@ -53,9 +53,13 @@ function keywordOf({ keyword }: Fields): string {
 
 /**
  * Leaves folders as they are that would be inside themselves, because their former folder is in them now: Firefox would sync no bookmarks
- * any more. Returns these folders, each with its former one.
+ * any more. Returns these folders, each with its former one; and those that are inside themselves in the backup, which it moves to Other
+ * Bookmarks.
  */
-export function leaveCycles(changes: Map<string, Change>, live: Live): Map<string, string> {
+export function leaveCycles(
+  changes: Map<string, Change>,
+  live: Live,
+): { left: Map<string, string>; cut: string[] } {
   const left = new Map<string, string>()
   const parentOf = (id: string) => textOf((changes.get(id)?.clear ?? live.get(id))?.parentid)
   const isInItself = (id: string) => {
@@ -70,18 +74,28 @@ export function leaveCycles(changes: Map<string, Change>, live: Live): Map<strin
     left.set(id, parentOf(id))
     changes.delete(id)
   }
-  return left
+  const cut: string[] = []
+  for (const [id, change] of changes) {
+    if (!isInItself(id)) continue
+    adapt(change, { parentid: 'unfiled' })
+    cut.push(id)
+  }
+  return { left, cut }
 }
 
 /**
  * Removes from restored folders what was moved into another folder since or remains deleted, and adds what is new in them; each once, because
- * Firefox syncs no bookmarks any more if a folder lists one twice.
+ * Firefox syncs no bookmarks any more if a folder lists one twice, or is listed by a folder inside it.
  */
 export function fitChildren(changes: Map<string, Change>, live: Live): void {
   for (const change of changes.values()) {
     const { id, children } = change.clear
     const isHere = (child: string) => live.get(child)?.parentid === id
-    const kept = listOf<string>(children).filter((child) => changes.has(child) || isHere(child))
+    const isRestored = (child: string) => {
+      const restored = changes.get(child)
+      return restored !== undefined && !(isFolder(restored.clear) && isMovedFrom(id, restored))
+    }
+    const kept = listOf<string>(children).filter((child) => isRestored(child) || isHere(child))
     const added = listOf<string>(live.get(id)?.children).filter(
       (child) => !changes.has(child) && isHere(child),
     )
