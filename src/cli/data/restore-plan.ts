@@ -107,7 +107,8 @@ export class Translator {
       unreadable: [],
     }
     const changes = new Map<string, Change>()
-    const unchanged: string[] = []
+    /** The ids of records that are as in the backup, or will be. */
+    const ids: string[] = []
     for await (const saved of readRecords(this.backup, collection)) {
       const { id } = saved
       plan.saved.add(id)
@@ -115,7 +116,7 @@ export class Translator {
       let there = current.get(id)
       const isEqual = there?.payload === saved.payload
       if (isEqual && !this.hasNewKeys) {
-        unchanged.push(id)
+        ids.push(id)
         continue
       }
       const readable = await this.#readSaved(collection, saved)
@@ -133,7 +134,7 @@ export class Translator {
         clear = { ...clear, id: same.id }
       }
       if (now && JSON.stringify(now) === JSON.stringify(clear)) {
-        unchanged.push(id)
+        ids.push(id)
         continue
       }
       // A restore brings back, and never deletes.
@@ -144,6 +145,7 @@ export class Translator {
         continue
       plan[kind].push(clear)
       if (kind === 'different' && !wanted.overwrites) continue
+      ids.push(id)
       changes.set(id, { saved, clear, isAdapted: clear.id !== id, there })
       // A record replaces one other, even if the backup has several for it.
       if (same)
@@ -158,7 +160,7 @@ export class Translator {
       // First, because `keepSharedFields` adds bookmarks that stay where they are.
       fitChildren(changes, live)
       keepSharedFields(changes, live, current)
-      await this.#mend(plan, changes, unchanged, live, current)
+      await this.#mend(plan, changes, ids, live, current)
     }
     // Folders first: after an interruption, Firefox puts bookmarks that no folder lists into Other Bookmarks.
     const ordered = [...changes.values()].toSorted(
@@ -195,11 +197,11 @@ export class Translator {
   async #mend(
     plan: Plan,
     changes: ReadonlyMap<string, Change>,
-    unchanged: string[],
+    ids: string[],
     live: Live,
     current: ReadonlyMap<string, StoredRecord>,
   ): Promise<void> {
-    const lost = unlistedByFolder(changes, unchanged, live)
+    const lost = unlistedByFolder(changes, ids, live)
     const saved = new Map<string, StoredRecord>()
     if (lost.size > 0) {
       for await (const record of readRecords(this.backup, 'bookmarks'))

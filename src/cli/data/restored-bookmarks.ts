@@ -20,7 +20,8 @@ export type Live = ReadonlyMap<string, ClearRecord>
 /**
  * Keeps the tags and keywords of bookmarks that are not restored. Firefox keeps tags for an address, and each keyword for one address. So a
  * restored bookmark gets what the others of its address have, and no keyword that another address has. When a bookmark leaves an address,
- * Firefox clears the tags and keyword of that address, so its other bookmarks are written again.
+ * Firefox clears the tags and keyword of that address, so its other bookmarks are written again. Removes changes that an earlier restore has
+ * written already.
  */
 export function keepSharedFields(
   changes: Map<string, Change>,
@@ -32,15 +33,21 @@ export function keepSharedFields(
   byAddress.delete('')
   const keywords = new Set(others.map(keywordOf))
   keywords.delete('')
-  const kept: ClearRecord[] = []
+  const left = new Set<string>()
   for (const change of changes.values()) {
     const now = live.get(change.clear.id)
     const sameAddress = byAddress.get(addressOf(change.clear))
     if (sameAddress) adapt(change, { keyword: undefined, ...sharedFields(sameAddress) })
     else if (keywords.has(keywordOf(change.clear))) adapt(change, { keyword: undefined })
-    if (now && addressOf(now) !== addressOf(change.clear)) kept.push(...(byAddress.get(addressOf(now)) ?? []))
+    if (now && addressOf(now) !== addressOf(change.clear)) left.add(addressOf(now))
   }
-  for (const clear of kept) {
+  left.delete('')
+  for (const [id, { clear }] of changes) {
+    const isThere = JSON.stringify(clear) === JSON.stringify(live.get(id))
+    if (isThere && !left.has(addressOf(clear))) changes.delete(id)
+  }
+  for (const clear of others) {
+    if (!left.has(addressOf(clear))) continue
     const there = current.get(clear.id)!
     changes.set(clear.id, { saved: there, clear, isAdapted: true, there })
   }
@@ -119,12 +126,12 @@ export function isMovedFrom(folder: string, child: Change | undefined): boolean 
 }
 
 /**
- * The folders that must change, by id, each with the restored and unchanged bookmarks that it does not list yet. The list is empty for a
- * folder that only loses bookmarks. Folders that are restored themselves are left out.
+ * The folders that must change, by id, each with those of the given bookmarks that it does not list yet. The list is empty for a folder that
+ * only loses bookmarks. Folders that are restored themselves are left out.
  */
 export function unlistedByFolder(
   changes: ReadonlyMap<string, Change>,
-  unchanged: string[],
+  ids: string[],
   live: Live,
 ): Map<string, ClearRecord[]> {
   const after = new Map(live)
@@ -136,7 +143,7 @@ export function unlistedByFolder(
       if (!isMovedFrom(folder.id, changes.get(child))) listed.add(child)
       else unlisted.set(folder.id, [])
   }
-  for (const id of [...changes.keys(), ...unchanged]) {
+  for (const id of ids) {
     const bookmark = after.get(id)
     if (bookmark && !listed.has(id)) unlisted.getOrInsert(textOf(bookmark.parentid), []).push(bookmark)
   }
