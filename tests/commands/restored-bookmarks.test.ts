@@ -178,6 +178,24 @@ describe('restore', () => {
     ])
   })
 
+  it('moves a query whose folder remains deleted to Other Bookmarks, because Firefox deletes it otherwise', async () => {
+    const { write, restore, now } = await someone('searcher', 'bookmarks', [
+      folder('menu', 'places', ['box']),
+      folder('unfiled', 'places', ['last']),
+      folder('box', 'menu', ['query']),
+      { ...bookmark('query', 'box', { bmkUri: 'place:sort=8' }), type: 'query' },
+      bookmark('last', 'unfiled'),
+    ])
+    await write(folder('menu', 'places', []), gone('box'), gone('query'))
+
+    const { errors } = await restore('--write', '--id', 'query')
+
+    const { query, unfiled } = await now()
+    expect(errors).toContain('1 of them will be in Other Bookmarks, because their folder was deleted')
+    expect(query).toMatchObject({ bmkUri: 'place:sort=8', parentid: 'unfiled' })
+    expect(unfiled!.children).toEqual(['last', 'query'])
+  })
+
   it('moves a folder to Other Bookmarks that the backup has inside itself, with which Firefox syncs no bookmarks', async () => {
     const roots = [folder('menu', 'places', []), folder('unfiled', 'places', [])]
     const ill = [folder('a', 'a', ['b', 'lost', 'a']), folder('b', 'a', []), folder('c', 'menu', ['d'])]

@@ -11,6 +11,7 @@ import { listOf, textOf, type Fields } from '../../client/fields.ts'
 import { readRecords } from './backup-folder.ts'
 import {
   fitChildren,
+  keepQueries,
   isFolder,
   isMovedFrom,
   keepSharedFields,
@@ -157,6 +158,8 @@ export class Translator {
     if (collection === 'bookmarks') {
       const { left, cut } = leaveCycles(changes, live)
       Object.assign(plan, { unmoved: left, cut })
+      for (const folder of keepQueries(changes, live))
+        plan.orphans.set(folder, (plan.orphans.get(folder) ?? 0) + 1)
       // First, because `keepSharedFields` adds bookmarks that stay where they are.
       fitChildren(changes, live)
       keepSharedFields(changes, live, current)
@@ -222,7 +225,8 @@ export class Translator {
       }
       const restored = children.filter(({ id }) => changes.has(id)).length
       const isGone = !there || (await this.#readCurrent('bookmarks', there))?.deleted === true
-      if (isGone && before?.type === 'folder' && restored > 0) plan.orphans.set(parentId, restored)
+      if (isGone && before?.type === 'folder' && restored > 0)
+        plan.orphans.set(parentId, (plan.orphans.get(parentId) ?? 0) + restored)
     }
   }
 

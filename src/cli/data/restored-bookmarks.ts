@@ -1,4 +1,5 @@
 import { addressOf, sharedFields } from '../../client/addresses.ts'
+import { bookmarkRoots } from '../../client/bookmarks.ts'
 import { listOf, textOf, type Fields } from '../../client/fields.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { ClearRecord } from '../../client/crypto.ts'
@@ -109,6 +110,21 @@ export function fitChildren(changes: Map<string, Change>, live: Live): void {
     const fitting = [...new Set([...kept, ...added])]
     if (fitting.join() !== listOf(children).join()) adapt(change, { children: fitting })
   }
+}
+
+/** Moves restored queries whose folder is gone to Other Bookmarks, as Firefox moves bookmarks; it deletes such queries. Returns these folders. */
+export function keepQueries(changes: ReadonlyMap<string, Change>, live: Live): string[] {
+  const folders = [...live.values()].filter(isFolder).map(({ id }) => id)
+  const known = new Set([...bookmarkRoots, ...changes.keys(), ...folders])
+  const gone: string[] = []
+  for (const change of changes.values()) {
+    const { type, parentid } = change.clear
+    const folder = textOf(parentid)
+    if (type !== 'query' || known.has(folder)) continue
+    adapt(change, { parentid: 'unfiled' })
+    gone.push(folder)
+  }
+  return gone
 }
 
 function adapt(change: Change, fields: Fields): void {
