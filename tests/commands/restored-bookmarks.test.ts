@@ -196,6 +196,23 @@ describe('restore', () => {
     expect(unfiled!.children).toEqual(['last', 'query'])
   })
 
+  it('leaves what has another type now, with which Firefox syncs no bookmarks', async () => {
+    const { write, restore, now } = await someone('retyper', 'bookmarks', [
+      folder('menu', 'places', ['box', 'line']),
+      folder('box', 'menu', []),
+      { id: 'line', type: 'separator', parentid: 'menu' },
+    ])
+    const newer = [bookmark('box', 'menu'), bookmark('line', 'menu')]
+    await write(...newer)
+
+    const { errors, code } = await restore('--overwrite')
+
+    expect(errors).toMatch(
+      / not restored, because something of another type has the id now: (box line|line box)/,
+    )
+    expect([code, await now()]).toMatchObject([3, Object.fromEntries(newer.map((each) => [each.id, each]))])
+  })
+
   it('moves a folder to Other Bookmarks that the backup has inside itself, with which Firefox syncs no bookmarks', async () => {
     const roots = [folder('menu', 'places', []), folder('unfiled', 'places', [])]
     const ill = [folder('a', 'a', ['b', 'lost', 'a']), folder('b', 'a', []), folder('c', 'menu', ['d'])]

@@ -11,6 +11,7 @@ import { listOf, textOf, type Fields } from '../../client/fields.ts'
 import { readRecords } from './backup-folder.ts'
 import {
   fitChildren,
+  hasOtherType,
   keepQueries,
   isFolder,
   isMovedFrom,
@@ -53,6 +54,8 @@ export interface Plan {
   unmoved: Map<string, string>
   /** The ids of folders that are inside themselves in the backup, and are moved to Other Bookmarks. */
   cut: string[]
+  /** The ids of bookmarks that are left as they are, because Firefox syncs none any more if one changes its type. */
+  retyped: string[]
   /** Ids of records that must be encrypted again but can't be decrypted. */
   unreadable: string[]
 }
@@ -105,6 +108,7 @@ export class Translator {
       orphans: new Map(),
       unmoved: new Map(),
       cut: [],
+      retyped: [],
       unreadable: [],
     }
     const changes = new Map<string, Change>()
@@ -146,6 +150,10 @@ export class Translator {
         continue
       plan[kind].push(clear)
       if (kind === 'different' && !wanted.overwrites) continue
+      if (kind === 'different' && collection === 'bookmarks' && now && hasOtherType(now, clear)) {
+        plan.retyped.push(id)
+        continue
+      }
       ids.push(id)
       changes.set(id, { saved, clear, isAdapted: clear.id !== id, there })
       // A record replaces one other, even if the backup has several for it.

@@ -75,7 +75,8 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
       if (writes) session.writable.add(collection)
       else await list(session, collection, plan)
       const isWritten = !writes || (await write(session, plan.requests, stopping))
-      isWhole &&= isWritten && isIntact && plan.unreadable.length + plan.unmoved.size === 0
+      const left = plan.unreadable.length + plan.unmoved.size + plan.retyped.length
+      isWhole &&= isWritten && isIntact && left === 0
     }
     if (absent.size > 0) tell(`Not found in the backup: ${[...absent].map(printableLine).join(' ')}`)
     isWhole &&= absent.size === 0
@@ -116,7 +117,7 @@ function chooseCollections(state: State, named: string[]): string[] {
 
 /** Reports the number of changes. */
 function count({ tell }: Session, collection: string, plan: Plan, overwrites: boolean): void {
-  const { deleted, different, repaired, orphans, unmoved, cut, unreadable, requests } = plan
+  const { deleted, different, repaired, orphans, unmoved, cut, retyped, unreadable, requests } = plan
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${requests.length} to write${left}`)
   if (deleted.length > 0) tell(`  ${deleted.length} of them were deleted since the backup`)
@@ -131,6 +132,8 @@ function count({ tell }: Session, collection: string, plan: Plan, overwrites: bo
   }
   if (cut.length > 0)
     tell(`  in Other Bookmarks, because the backup has them inside themselves: ${someOf(cut)}`)
+  if (retyped.length > 0)
+    tell(`  not restored, because something of another type has the id now: ${someOf(retyped)}`)
   if (unreadable.length > 0) tell(`  cannot be decrypted: ${someOf(unreadable)}`)
 }
 

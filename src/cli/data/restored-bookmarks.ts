@@ -136,6 +136,12 @@ export function isFolder({ type }: Fields): boolean {
   return type === 'folder'
 }
 
+/** Whether a record can't replace the other in Firefox. A bookmark may become a query, and the reverse. */
+export function hasOtherType(one: Fields, other: Fields): boolean {
+  const [type, otherType] = [one.type, other.type].map((each) => (each === 'query' ? 'bookmark' : each))
+  return type !== otherType
+}
+
 /** Whether a child of that folder will be in another one. */
 export function isMovedFrom(folder: string, child: Change | undefined): boolean {
   return child !== undefined && child.clear.parentid !== folder
