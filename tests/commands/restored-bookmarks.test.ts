@@ -253,6 +253,16 @@ describe('restore', () => {
     expect((await restore()).errors).toContain('bookmarks: 0 to write, 0 different')
   })
 
+  it('keeps the title of a page that was visited again under another id', async () => {
+    const page = { histUri: 'https://a.example/', title: 'before', visits: [{ date: 1, type: 1 }] }
+    const { write, restore, now } = await someone('visitor', 'history', [{ id: 'old', ...page }])
+    await write(gone('old'), { id: 'new', ...page, title: 'now', visits: [] })
+
+    await restore('--write')
+
+    expect(await now()).toMatchObject({ old: { ...page, title: 'now' }, new: { title: 'now', visits: [] } })
+  })
+
   it('overwrites a login that was saved again only with --overwrite, and under its new id', async () => {
     const login = { hostname: 'https://a.example', formSubmitURL: '', httpRealm: null, username: 'me' }
     const { write, restore, now } = await someone('returner', 'passwords', [

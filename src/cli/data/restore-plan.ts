@@ -10,6 +10,7 @@ import { ClientError } from '../../client/errors.ts'
 import { listOf, textOf, type Fields } from '../../client/fields.ts'
 import { readRecords } from './backup-folder.ts'
 import {
+  adapt,
   fitChildren,
   hasOtherType,
   keepQueries,
@@ -173,6 +174,8 @@ export class Translator {
       keepSharedFields(changes, live, current)
       await this.#mend(plan, changes, ids, live, current)
     }
+    if (collection === 'history' && changes.size > 0)
+      keepTitles(changes, await this.#readLive(collection, current))
     // Folders first: after an interruption, Firefox puts bookmarks that no folder lists into Other Bookmarks.
     const ordered = [...changes.values()].toSorted(
       (a, b) => Number(isFolder(b.clear)) - Number(isFolder(a.clear)),
@@ -294,6 +297,15 @@ function sameRecord(existing: ClearRecord[], record: ClearRecord): ClearRecord |
     return form === record.formSubmitURL || form === '' || record.formSubmitURL === ''
   })
   return found.find(({ id }) => id === record.id) ?? found[0]
+}
+
+/** Gives deleted pages that were visited again, under other ids, their present titles: Firefox takes the one that it receives last. */
+function keepTitles(changes: ReadonlyMap<string, Change>, live: Live): void {
+  const titles = new Map(Array.from(live.values(), ({ histUri, title }) => [histUri, textOf(title)]))
+  for (const change of changes.values()) {
+    const title = titles.get(change.clear.histUri)
+    if (title && !live.has(change.clear.id)) adapt(change, { title })
+  }
 }
 
 /** A write on the condition that the record has not changed since it was read. */

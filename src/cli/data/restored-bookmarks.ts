@@ -127,7 +127,8 @@ export function keepQueries(changes: ReadonlyMap<string, Change>, live: Live): s
   return gone
 }
 
-function adapt(change: Change, fields: Fields): void {
+/** Changes fields of a restored record. */
+export function adapt(change: Change, fields: Fields): void {
   change.clear = { ...change.clear, ...fields }
   change.isAdapted = true
 }
