@@ -67,6 +67,7 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
     ...untagged.map((record) => change(record, shared)),
   ])
   if (requests[1]!.data!.payload!.length > alwaysFitsBytes) await requireRoom(client, requests, folder)
+  if (untagged.length > 0) await writeFirst(client, requests)
   const [added, ...changed] = await client.transaction(requests)
   // The id is random: if it exists, this transaction was applied before it was repeated.
   if (added!.status === 412) return { id, folder: folder.id, isUnlisted: false }
@@ -107,7 +108,8 @@ async function requireRoom(
   folder: ClearRecord,
 ): Promise<void> {
   const never = { 'If-Match': '"1"' }
-  const answers = await client.transaction(requests.map((request) => ({ ...request, headers: never })))
+  const both = requests.slice(0, 2)
+  const answers = await client.transaction(both.map((request) => ({ ...request, headers: never })))
   if (answers[1]!.status !== 413) return
   const count = listOf(folder.children).length
   throw new ClientError(
@@ -116,6 +118,16 @@ async function requireRoom(
       status: 413,
     },
   )
+}
+
+/** Writes the new tags that don't fit into one transaction with the bookmark. Before it, so that a failure adds nothing. */
+async function writeFirst(client: SyncClient, requests: TransactionRequest[]): Promise<void> {
+  const { maxRequests } = await client.info()
+  while (requests.length > Math.max(2, maxRequests)) {
+    const part = requests.splice(2, Math.min(maxRequests, requests.length - maxRequests))
+    for (const response of await client.transaction(part))
+      if (response.status !== 412) requireWritten(response)
+  }
 }
 
 function requireWritten({ status, body }: { status: number; body: { message?: string } }): void {

@@ -74,6 +74,19 @@ describe('addBookmark', () => {
     expect(clear.get(other.id)).toEqual(other)
   })
 
+  it('gives a new tag to more bookmarks than the bridge takes at once', async () => {
+    const ids = Array.from({ length: 60 }, (_, index) => `many${String(index).padStart(8, '0')}`)
+    const many = ids.map((id) => ({ id, type: 'bookmark', bmkUri: 'https://many.example/', tags: [] }))
+    await upload(bridge, 'bookmarks', ...many)
+
+    const { id } = await addBookmark(client, { url: 'https://many.example/', tags: ['new'] })
+
+    const records = await all(client.collection('bookmarks').records())
+    const tagged = records.filter(({ clear }) => clear!.bmkUri === many[0]!.bmkUri)
+    expect(tagged.map(({ clear }) => clear!.tags)).toEqual(Array.from({ length: 61 }, () => ['new']))
+    expect(tagged.map(({ stored }) => stored.id)).toContain(id)
+  })
+
   it('trims tags, and keeps the spelling of those that the address has', async () => {
     const old = { id: 'case00000001', type: 'bookmark', bmkUri: 'https://case.example/', tags: ['Äpfel'] }
     await upload(bridge, 'bookmarks', old)

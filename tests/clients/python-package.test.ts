@@ -475,6 +475,23 @@ describe('add_bookmark', () => {
     },
   )
 
+  itWithPython(`gives a new tag to more bookmarks than the bridge takes at once${why}`, async () => {
+    const url = 'https://many.example/'
+    const many = Array.from({ length: 60 }, (_, index) => ({
+      id: `many${index}`,
+      type: 'bookmark',
+      bmkUri: url,
+    }))
+    const { file, client } = await someone({ id: 'unfiled', type: 'folder', children: [] }, ...many)
+    proxy.plan(() => null)
+
+    const { id } = await add(file, { url, tags: ['new'] })
+
+    const records = await all((await client()).collection('bookmarks').records())
+    const tagged = records.filter(({ clear }) => String(clear!.tags) === 'new').map(({ stored }) => stored.id)
+    expect(tagged.toSorted()).toEqual([id, ...many.map((each) => each.id)].toSorted())
+  })
+
   itWithPython(
     `compares addresses in the form in which JavaScript and Firefox write them${why}`,
     async () => {

@@ -79,6 +79,8 @@ def add_bookmark(
     ]
     if len((folder_put.data or {})["payload"]) > _ALWAYS_FITS_BYTES:
         _require_room(client, requests, node)
+    if untagged:
+        _write_first(client, requests)
     added, *changed = client.transaction(requests)
     # The id is random: if it exists, this transaction was applied before it was repeated.
     if added.status == 412:
@@ -126,12 +128,23 @@ def _require_room(client: SyncClient, requests: List[TransactionRequest], node: 
 
     With both records, because a bridge reads the storage's limits only for several.
     """
-    _, listed, *_ = client.transaction(dataclasses.replace(each, headers={"If-Match": '"1"'}) for each in requests)
+    _, listed = client.transaction(dataclasses.replace(each, headers={"If-Match": '"1"'}) for each in requests[:2])
     if listed.status != 413:
         return
     count = len(list_of(node.clear.get("children")))
     message = f"the folder {quoted(node.title)} is full, with {count} entries. Choose another one"
     raise ClientError(f"Nothing was written: {message}", status=413)
+
+
+def _write_first(client: SyncClient, requests: List[TransactionRequest]) -> None:
+    """Writes the new tags that don't fit into one transaction with the bookmark. Before it, so that a failure adds nothing."""
+    most = client.info().max_requests
+    while len(requests) > max(2, most):
+        end = 2 + min(most, len(requests) - most)
+        for response in client.transaction(requests[2:end]):
+            if response.status != 412:
+                _require_written(response)
+        del requests[2:end]
 
 
 def _require_written(response: TransactionResponse) -> None:
