@@ -49,7 +49,7 @@ export interface Page<Item> {
 export interface Source {
   requests: Requests
   /** The keys of a collection. */
-  keysOf(collection: string): Promise<KeyPair>
+  keysOf(collection: string, signal?: AbortSignal): Promise<KeyPair>
 }
 
 /** A collection of an account. All methods reject with `ClientError`. */
@@ -73,7 +73,7 @@ export class Collection {
 
   /** The same, page by page. */
   async *pages(options: ReadOptions = {}): AsyncGenerator<Page<SyncRecord>> {
-    const open = await this.#opener()
+    const open = await this.#opener(options.signal)
     for await (const { records, lastModified } of this.storedPages(options))
       yield { records: await Promise.all(records.map(open)), lastModified }
   }
@@ -120,11 +120,11 @@ export class Collection {
     }
   }
 
-  async #opener(): Promise<(stored: StoredRecord) => Promise<SyncRecord>> {
+  async #opener(signal?: AbortSignal): Promise<(stored: StoredRecord) => Promise<SyncRecord>> {
     const { name } = this
     // The only collection that is not encrypted.
     if (name === 'meta') return (stored) => open(name, stored, parseMeta)
-    const keys = await this.source.keysOf(name)
+    const keys = await this.source.keysOf(name, signal)
     return (stored) => open(name, stored, (record) => decryptRecord(keys, record))
   }
 }

@@ -19,7 +19,7 @@ export class SyncClient {
   readonly requests: Requests
   // Private, so that a logged client shows no key and no token.
   readonly #account: Account
-  #keys: Promise<(collection: string) => Promise<KeyPair>> | null = null
+  #keys: ((collection: string) => Promise<KeyPair>) | null = null
 
   /** Throws `ClientError` if a value of the account is invalid. */
   constructor(account: Partial<Account>, options: ClientOptions = {}) {
@@ -48,17 +48,10 @@ export class SyncClient {
    * The keys of a collection; the first call fetches those of the account. The keys of `crypto` are the sync key. Rejects with
    * `ClientError` if the sync key is wrong, or the account has no keys yet.
    */
-  async keysOf(collection: string): Promise<KeyPair> {
+  async keysOf(collection: string, signal?: AbortSignal): Promise<KeyPair> {
     if (collection === 'crypto') return this.#syncKeyPair()
-    this.#keys ??= this.#readKeys()
-    try {
-      return await (
-        await this.#keys
-      )(collection)
-    } catch (error) {
-      this.#keys = null
-      throw error
-    }
+    this.#keys ??= await this.#readKeys(signal)
+    return this.#keys(collection)
   }
 
   /** Fetches the keys again before their next use, because a reset client has created new ones. */
@@ -96,10 +89,10 @@ export class SyncClient {
     throw new ClientError('The sync key is missing: nothing can be decrypted.', { field: 'syncKey' })
   }
 
-  async #readKeys() {
+  async #readKeys(signal?: AbortSignal) {
     const syncKeyPair = this.#syncKeyPair()
     const path = this.#path('/collections/crypto/records/keys')
-    const { body } = await this.requests.ask(path).catch((error: ClientError) => {
+    const { body } = await this.requests.ask(path, { signal }).catch((error: ClientError) => {
       // errno 110: the record does not exist. Other servers also return 404.
       if (error.errno !== 110) throw error
       throw new ClientError('This account has no keys yet: has any Firefox synced to it?', {

@@ -77,12 +77,29 @@ describe('SyncClient', () => {
     })
 
     await expect(client.keysOf('tabs')).rejects.toThrow('No response')
-    await Promise.all([client.keysOf('tabs'), client.keysOf('forms')])
+    for (const name of ['tabs', 'forms']) await client.keysOf(name)
     const before = asked.length
     client.forgetKeys()
     await client.keysOf('tabs')
 
     expect([before, asked.length]).toEqual([2, 3])
+  })
+
+  it('stops fetching the keys when the signal is aborted', async () => {
+    const stopping = new AbortController()
+    const asked: string[] = []
+    const client = new SyncClient(accountAt(bridge), {
+      fetch(url, init) {
+        asked.push(url)
+        stopping.abort(new Error('Stopped'))
+        return fetch(url, init)
+      },
+    })
+
+    const reading = all(client.collection('tabs').pages({ signal: stopping.signal }))
+
+    await expect(reading).rejects.toThrow('Stopped')
+    expect(asked).toEqual([expect.stringContaining('/crypto/records/keys')])
   })
 
   it('writes several records at once, and reports for each why it failed', async () => {
