@@ -165,7 +165,9 @@ async function read(answer: Response, { method, body: sent, signal }: RequestOpt
       : brokenOff(cause)
   const message =
     body?.message ??
-    `The bridge returned ${status}${body || isHead ? '.' : ' without JSON: is this its address?'}`
+    (body || isHead
+      ? `The bridge returned ${status}.`
+      : `A proxy or another server returned ${status}: is this the address of the bridge?`)
   const seconds = Number(headers.get('Retry-After'))
   throw new ClientError(seconds > 0 ? `${message} (in ${seconds} s)` : message, {
     status,

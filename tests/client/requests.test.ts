@@ -134,7 +134,7 @@ describe('Requests', () => {
 
     const { message } = await errorOf(requests.ask('/x'))
 
-    expect(message).toBe('The bridge returned 308 without JSON: is this its address?')
+    expect(message).toBe('A proxy or another server returned 308: is this the address of the bridge?')
   })
 
   it('rejects with the reason of a signal that is aborted during the body', async () => {
@@ -154,7 +154,7 @@ describe('Requests', () => {
     ['unexpected response: is this its address?', Response.json({ status: 'up' }), {}],
     ['unexpected response: is this its address?', Response.json({ data: null }), {}],
     [
-      'The bridge returned 502 without JSON: is this its address?',
+      'A proxy or another server returned 502: is this the address of the bridge?',
       new Response('<html>', { status: 502 }),
       {},
     ],

@@ -61,7 +61,7 @@ describe('a server that is not a bridge', () => {
     const fetch = () => Promise.resolve(new Response('<html>', { status: 404 }))
     const elsewhere = { ...accountAt(bridge), bridgeUrl: `${bridge.url}/v2` }
 
-    await expect(connect(accountAt(bridge), { fetch })).rejects.toThrow('is this its address?')
+    await expect(connect(accountAt(bridge), { fetch })).rejects.toThrow('is this the address of the bridge?')
     await expect(connect(elsewhere)).rejects.toThrow('Unknown protocol version')
   })
 })

@@ -795,8 +795,8 @@ describe('invalid responses', () => {
       unexpected,
       unexpected,
       unexpected,
-      'The bridge returned 404 without JSON: is this its address?',
-      'The bridge returned 404 without JSON: is this its address?',
+      'A proxy or another server returned 404: is this the address of the bridge?',
+      'A proxy or another server returned 404: is this the address of the bridge?',
       'The response was cut off: the storage or the connection failed.',
     ])
     expect(outcome.error).toBe('No response from the bridge at http://127.0.0.1:1. Is it running?')

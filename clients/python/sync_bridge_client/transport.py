@@ -169,7 +169,10 @@ def _refused(refusal: requests.Response) -> ClientError:
         # It has no body.
         message, errno = f"The bridge returned {status}.", None
     else:
-        message, errno = f"The bridge returned {status} without JSON: is this its address?", None
+        message, errno = (
+            f"A proxy or another server returned {status}: is this the address of the bridge?",
+            None,
+        )
     seconds = refusal.headers.get("Retry-After", "")
     if seconds.isdigit() and int(seconds) > 0:
         message = f"{message} (in {seconds} s)"
