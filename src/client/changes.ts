@@ -46,20 +46,11 @@ export async function* changes(client: SyncClient, options: WatchOptions = {}): 
         if (!isWatched(name, options)) continue
         // A collection with an older timestamp was wiped and filled again.
         const read = { since: lastModified < since ? 0 : since, signal }
-        let found: SyncRecord[] = []
-        const readAll = async () => {
-          found = []
+        const found: SyncRecord[] = []
+        try {
           for await (const page of client.collection(name).pages(read)) {
             found.push(...page.records)
-            known!.set(name, Math.max(lastModified, page.lastModified))
-          }
-        }
-        try {
-          await readAll()
-          // A client that was reset since has created new keys.
-          if (found.some(({ problem }) => problem !== null)) {
-            client.forgetKeys()
-            await readAll()
+            known.set(name, Math.max(lastModified, page.lastModified))
           }
         } catch (error) {
           known.set(name, since)

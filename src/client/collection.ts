@@ -50,6 +50,7 @@ export interface Source {
   requests: Requests
   /** The keys of a collection. */
   keysOf(collection: string, signal?: AbortSignal): Promise<KeyPair>
+  forgetKeys(): void
 }
 
 /** A collection of an account. All methods reject with `ClientError`. */
@@ -121,11 +122,19 @@ export class Collection {
   }
 
   async #opener(signal?: AbortSignal): Promise<(stored: StoredRecord) => Promise<SyncRecord>> {
-    const { name } = this
+    const { name, source } = this
     // The only collection that is not encrypted.
     if (name === 'meta') return (stored) => open(name, stored, parseMeta)
-    const keys = await this.source.keysOf(name, signal)
-    return (stored) => open(name, stored, (record) => decryptRecord(keys, record))
+    const keys = await source.keysOf(name, signal)
+    let newKeys: Promise<KeyPair> | undefined
+    const decrypt = (record: StoredRecord) =>
+      decryptRecord(keys, record).catch(() => {
+        // A client that was reset has created new keys.
+        if (!newKeys) source.forgetKeys()
+        newKeys ??= source.keysOf(name, signal)
+        return decryptRecord(newKeys, record)
+      })
+    return (stored) => open(name, stored, decrypt)
   }
 }
 

@@ -188,13 +188,9 @@ function openWith(
   const digest = createHmac('sha256', hmacKey).update(ciphertext).digest()
   if (!isDigest(hmac) || !timingSafeEqual(digest, fromHex(hmac))) return null
   const decipher = createDecipheriv('aes-256-cbc', encryptionKey, fromBase64(IV))
-  const bytes = fromBase64(ciphertext)
-  const clear = new Uint8Array(bytes.length)
-  const head = decipher.update(bytes)
+  const head = decipher.update(fromBase64(ciphertext))
   const tail = decipher.final()
-  clear.set(head)
-  clear.set(tail, head.length)
-  return decoder.decode(clear.subarray(0, head.length + tail.length))
+  return decoder.decode(head, { stream: true }) + decoder.decode(tail)
 }
 
 function isDigest(hmac: string): boolean {

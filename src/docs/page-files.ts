@@ -71,7 +71,7 @@ async function makeFile(load: PageFiles[string], extension: string): Promise<str
   if (loaded instanceof Uint8Array) return loaded
   const { default: source } = loaded as { default: string }
   if (extension === 'css') return squeezeStyles(source)
-  if (extension in mediaTypes) return source.replaceAll(/^ +/gm, '')
+  if (extension in mediaTypes) return source.replaceAll(/^ +| (?=\/>)/gm, '')
   // Names are kept, so that users can read the code before they enter a key. The runtime's types lack this option.
   const minify = { whitespace: true, syntax: true, identifiers: false }
   const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minify } as Bun.TranspilerOptions)
@@ -85,5 +85,6 @@ function squeezeStyles(source: string): string {
     .replaceAll(/\/\*[^]*?\*\//g, '')
     .replaceAll(/^( *[\w-]+): /gm, '$1:')
     .replaceAll(/ ?([{};,])\n\s*/g, '$1')
+    .replaceAll(' > ', '>')
     .replaceAll(';}', '}')
 }

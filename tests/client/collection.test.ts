@@ -3,7 +3,7 @@ import { isReadable, type Collection } from '../../src/client/collection.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
-import { accountAt, all, upload } from './world.ts'
+import { accountAt, all, replaceKeys, upload } from './world.ts'
 
 let bridge: TestBridge
 beforeAll(async () => {
@@ -51,6 +51,20 @@ describe('Collection', () => {
     expect(pages.map((page) => [page.records.length, page.lastModified])).toEqual(
       [20, 20, 10].map((length) => [length, lastModified]),
     )
+  })
+
+  it('fetches the keys again for records that the known ones do not decrypt', async () => {
+    await using own = await startTestBridge()
+    fillSampleData(own.sandbox, own.user, { isEmpty: true })
+    const forms = new SyncClient(accountAt(own)).collection('forms')
+    const ids = async () => (await all(forms.records())).map(({ clear }) => clear?.id)
+    await upload(own, 'forms', { id: 'old' })
+
+    const before = await ids()
+    await replaceKeys(own)
+    await upload(own, 'forms', { id: 'new' })
+
+    expect([before, await ids()]).toEqual([['old'], ['new', 'old']])
   })
 
   it('rejects pages without an ETag, because changes during the read would be missed', async () => {

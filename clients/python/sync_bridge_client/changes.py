@@ -40,10 +40,6 @@ def watch(
                     # A collection with an older timestamp was wiped and filled again.
                     start = 0 if info.last_modified < last else last
                     found, newest = _read(client, info.name, start)
-                    if any(record.problem is not None for record in found):
-                        # A client that was reset since has created new keys.
-                        client.forget_keys()
-                        found, newest = _read(client, info.name, start)
                     known[info.name] = max(newest, info.last_modified)
                     yield from sorted(found, key=lambda record: record.stored.last_modified)
                 else:

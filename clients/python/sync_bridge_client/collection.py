@@ -73,11 +73,19 @@ class Collection:
     `since`: only records changed after this time, in ms since 1970. `page_size`: records per request, by default all.
     """
 
-    def __init__(self, name: str, requests: Requests, path: str, keys_of: Callable[[str], KeyPair]) -> None:
+    def __init__(
+        self,
+        name: str,
+        requests: Requests,
+        path: str,
+        keys_of: Callable[[str], KeyPair],
+        forget_keys: Callable[[], None],
+    ) -> None:
         self.name = name
         self._requests = requests
         self._path = path
         self._keys_of = keys_of
+        self._forget_keys = forget_keys
 
     def count(self) -> Count:
         """The number of records, and the last change."""
@@ -93,8 +101,15 @@ class Collection:
         """The same, page by page."""
         # The only collection that is not encrypted.
         keys = None if self.name == "meta" else self._keys_of(self.name)
+        is_current = False
         for page in self.stored_pages(since, page_size):
-            yield Page([self._open(keys, stored) for stored in page.records], page.last_modified)
+            records = [self._open(keys, stored) for stored in page.records]
+            if keys and not is_current and any(record.clear is None for record in records):
+                # A client that was reset has created new keys.
+                self._forget_keys()
+                keys, is_current = self._keys_of(self.name), True
+                records = [self._open(keys, each.stored) if each.clear is None else each for each in records]
+            yield Page(records, page.last_modified)
 
     def stored_pages(self, since: Optional[int] = None, page_size: Optional[int] = None) -> Iterator[Page[StoredRecord]]:
         """Yields stored records, page by page."""

@@ -61,7 +61,7 @@ class SyncClient:
     def collection(self, name: str) -> Collection:
         """A collection; it need not exist."""
         path = self._path(f"/collections/{quote(name, safe='')}/records")
-        return Collection(name, self.requests, path, self.keys_of)
+        return Collection(name, self.requests, path, self.keys_of, self.forget_keys)
 
     def keys_of(self, collection: str) -> KeyPair:
         """The keys of a collection; the first call fetches those of the account. The keys of `crypto` are the sync key.
