@@ -52,12 +52,11 @@ export class CollectionReader {
 
   async read(): Promise<void> {
     const { storage, operations, context, state } = this
-    const needsMore = operations.some(({ operation: { kind } }) => kind === 'list' || kind === 'count')
     let hiddenRetries = 0
     for (;;) {
       const snapshot = await this.snapshot()
-      const view: CollectionView = { ...snapshot, lists: new Map(), count: null }
-      const isWhole = !needsMore || (await completeView(storage, operations, view, context.budget))
+      const view: CollectionView = { ...snapshot, lists: new Map() }
+      const isWhole = await completeView(storage, operations, view, context.budget)
       if (!isWhole) await this.#spendRound()
       else if (hiddenRetries < maxHiddenRetries && (await this.#hidesRecords(snapshot))) {
         hiddenRetries += 1

@@ -48,7 +48,6 @@ export class CollectionState {
       unchangedForMs: Infinity,
       records: new Map(),
       lists: new Map(),
-      count: null,
     },
     rejected: new Map(),
     failure: null,

@@ -51,19 +51,14 @@ async function readOne(
       return await storage.get(operation.collection, operation.id, operation.precondition)
     case 'list':
       return await readList(storage, operation, index, budget)
-    case 'count': {
-      const { collection, precondition } = operation
-      const { count, timestamp } = await storage.count(collection, {})
-      return evaluateCollection(precondition, timestamp) ?? { outcome: 'counted', count, timestamp }
-    }
     default:
       throw new TypeError(`Not a read of a collection: ${operation.kind}`)
   }
 }
 
 /**
- * Adds the lists and the record count to the view of a collection that the transaction writes to; false if the collection has changed
- * since. A refusal affects only its own list.
+ * Adds the lists to the view of a collection that the transaction writes to; false if the collection has changed since. A refusal affects
+ * only its own list.
  */
 export async function completeView(
   storage: BulkStorage,
@@ -86,12 +81,6 @@ export async function completeView(
       else view.lists.set(index, isOverlaid && list.outcome === 'page' ? recordsOf(list.page) : list)
     }
   })
-  const counting = operations.find(({ operation }) => operation.kind === 'count')
-  if (counting) {
-    const { collection } = counting.operation
-    const readCount = async () => (await storage.count(collection, {})).count
-    tasks.push(async () => void (view.count = await orRefusal(readCount())))
-  }
   await runBounded(tasks)
   return isWhole
 }

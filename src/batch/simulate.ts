@@ -10,7 +10,7 @@ import {
   type Timestamp,
 } from '../domain/record.ts'
 import { composePage, type BaseList, type Overlay } from './list-page.ts'
-import type { FailedOutcome, Operation, OperationOutcome } from '../domain/operation.ts'
+import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
 import type { RecordWrite, Rejection, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
@@ -18,7 +18,7 @@ type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 /** An operation on one collection, with its index in the transaction. */
 export interface NumberedOperation {
   index: number
-  operation: Exclude<Operation, { kind: 'timestamps' }>
+  operation: Exclude<Step['operation'], { kind: 'timestamps' }>
 }
 
 export function isWrite(operation: Operation): operation is OperationOf<'put' | 'delete'> {
@@ -29,8 +29,6 @@ export function isWrite(operation: Operation): operation is OperationOf<'put' | 
 export interface CollectionView extends Snapshot {
   /** What the storage returned for each list, by the index of the operation. */
   lists: Map<number, BaseList>
-  /** The number of records; null if no operation needs it. */
-  count: number | FailedOutcome | null
 }
 
 /** What the operations on a collection are decided against. */
@@ -111,9 +109,8 @@ export class Simulation {
         const { record } = this.#stateOf(operation.id)
         return (times) => evaluateGet(operation.precondition, shown(record, times))
       }
-      case 'list':
-      case 'count': {
-        const read = operation.kind === 'list' ? this.#list(operation, index) : this.#count()
+      case 'list': {
+        const read = this.#list(operation, index)
         return (times) => {
           const timestamp = this.collectionAt(index, times)
           return evaluateCollection(operation.precondition, timestamp) ?? read(timestamp, times)
@@ -138,16 +135,6 @@ export class Simulation {
       const overlay: Overlay = new Map(changed.map(({ id, record }) => [id, shown(record, times)]))
       return { outcome: 'page', page: composePage(options, base, overlay, timestamp) }
     }
-  }
-
-  #count() {
-    const { count } = this.#known.view
-    let difference = 0
-    for (const { record, base } of this.#states.values()) difference += (record ? 1 : 0) - (base ? 1 : 0)
-    return (timestamp: Timestamp): OperationOutcome =>
-      typeof count === 'number'
-        ? { outcome: 'counted', count: Math.max(0, count + difference), timestamp }
-        : count!
   }
 
   #put({ id, input, precondition }: OperationOf<'put'>, index: number): Answer {

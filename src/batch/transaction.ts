@@ -9,7 +9,7 @@ import { isWrite, type NumberedOperation } from './simulate.ts'
 import { WrittenCollection } from './written-collection.ts'
 import type { OtherWriters } from './other-writers.ts'
 import type { TransactionContext, TransactionEvent } from './transaction-context.ts'
-import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
+import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 
 export interface TransactionOptions extends BudgetOptions {
@@ -42,7 +42,7 @@ export async function runTransaction(
 interface User {
   storage: BulkStorage
   /** By index in the transaction. */
-  operations: Map<number, Operation>
+  operations: Map<number, Step['operation']>
   timestamps: CollectionTimestamps | null
   /** The storage's limits, once requested. */
   limits: Promise<StorageLimits> | null

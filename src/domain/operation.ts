@@ -28,10 +28,10 @@ export type Operation =
   /** The timestamp of each collection. Its precondition is evaluated when the outcome is answered. */
   | { kind: 'timestamps' }
 
-/** One operation of a transaction, with the storage that it is for. */
+/** One operation of a transaction, with the storage that it is for. A count is the list there, which shows earlier writes. */
 export interface Step {
   storage: BulkStorage
-  operation: Operation
+  operation: Exclude<Operation, { kind: 'count' }>
 }
 
 /** This operation failed on its own; the others of its transaction stand. */

@@ -98,12 +98,9 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
   }
 }
 
-/**
- * Adapts an operation for a transaction, where a count with filters must see earlier writes: it becomes a list whose records are counted.
- */
-function asTransactionStep(operation: Operation): Operation {
-  if (operation.kind !== 'count' || Object.values(operation.filter).every((part) => part === undefined))
-    return operation
+/** Adapts an operation for a transaction, where a count must see earlier writes: it becomes a list whose records are counted. */
+function asTransactionStep(operation: Operation): Step['operation'] {
+  if (operation.kind !== 'count') return operation
   const { collection, filter, precondition } = operation
   return { kind: 'list', collection, options: { ...filter, sort: 'newest' }, precondition }
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/domain/bounded.ts'
 import { zeroTimestamp } from '../../src/domain/record.ts'
 import { ModelClock, ModelStorage } from '../support/model-storage.ts'
-import { count, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
+import { list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
 
 function unused(clock?: ModelClock): ModelStorage {
   const storage = new ModelStorage(clock)
@@ -119,7 +119,6 @@ describe('runTransaction: the first write to a collection', () => {
   it.each([
     ['a list next to a put', [first, list('tabs')]],
     ['a deletion next to a put', [first, remove('tabs', 'theirs')]],
-    ['a count next to a put', [first, count('tabs')]],
     ['a put without a payload', [put('tabs', 'theirs', { sortindex: 5 })]],
   ])('is decided against what another client has written first: %s', async (_, operations) => {
     const storage = unused()
@@ -134,7 +133,6 @@ describe('runTransaction: the first write to a collection', () => {
 
     const last = outcomes.at(-1)!
     if (last.outcome === 'page') expect(recordsOf(last).map(({ id }) => id)).toContain('theirs')
-    else if (last.outcome === 'counted') expect(last.count).toBe(2)
     else if (last.outcome === 'stored') expect(last.record).toMatchObject({ payload: 'theirs', sortindex: 5 })
     else expect(last.outcome).toBe('deleted')
     expect(storage.callCounts.snapshot).toBe(2)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 import { Locks } from '../../src/domain/bounded.ts'
-import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
+import type { Operation, OperationOutcome, Step } from '../../src/domain/operation.ts'
 import { zeroTimestamp, timestamp, type Precondition, type SyncRecord } from '../../src/domain/record.ts'
 import { generousLimits, ModelStorage, type AppliedWrite, type ModelFault } from '../support/model-storage.ts'
 import { fresh, sequentially } from './sequential.ts'
@@ -11,7 +11,7 @@ const cases = Number(process.env.BATCH_CASES ?? 1500)
 const collections = ['c0', 'c1', 'c2']
 const ids = ['a', 'b', 'c', 'd']
 
-type CollectionOperation = Exclude<Operation, { kind: 'timestamps' }>
+type CollectionOperation = Exclude<Step['operation'], { kind: 'timestamps' }>
 type Numbered = { index: number; operation: CollectionOperation }
 
 interface Case {
@@ -51,7 +51,7 @@ const arbitraryCase: fc.Arbitrary<Case> = fc.record({
   }),
   operations: fc.array(
     fc.record<DraftOperation>({
-      kind: word('put put put delete delete get list count'),
+      kind: word('put put put delete delete get list'),
       collection,
       id,
       condition: word('none none none current current current stale absent exists not-current'),
@@ -158,10 +158,10 @@ function otherRecord(id: string, place: number) {
 
 function toOperation(draft: DraftOperation, index: number, storage: ModelStorage): CollectionOperation {
   const { kind, collection, id, hasPayload, sortindex, ttlSeconds, limit } = draft
-  const isWhole = kind === 'list' || kind === 'count'
-  const known = isWhole
-    ? storage.timestampOf(collection)
-    : (storage.visible(collection).get(id)?.lastModified ?? 0)
+  const known =
+    kind === 'list'
+      ? storage.timestampOf(collection)
+      : (storage.visible(collection).get(id)?.lastModified ?? 0)
   const precondition = toPrecondition(draft.condition, known)
   switch (kind) {
     case 'put': {
@@ -174,8 +174,6 @@ function toOperation(draft: DraftOperation, index: number, storage: ModelStorage
     }
     case 'list':
       return { kind, collection, options: { sort: 'newest', ...(limit ? { limit } : {}) }, precondition }
-    case 'count':
-      return { kind, collection, filter: {}, precondition }
     default:
       return { kind, collection, id, precondition }
   }
@@ -381,12 +379,10 @@ function expectSomeMoment(
       : []),
   ]
   const isWritten = mine.some(({ operation }) => operation.kind === 'put' || operation.kind === 'delete')
-  // A count is read on its own, after its timestamp; a collection that is only read takes several calls. What was created and deleted again
+  // A collection that is only read takes several calls. What was created and deleted again
   // leaves no trace, so a condition on the list does not see it.
   const isNothing = mine.some(({ index }) => ['stored', 'deleted'].includes(result.outcomes[index]!.outcome))
-  const together = mine.filter(
-    ({ operation }) => operation.kind !== 'count' && !(isNothing && operation.kind === 'list'),
-  )
+  const together = mine.filter(({ operation }) => !(isNothing && operation.kind === 'list'))
   for (const group of isWritten ? [together] : together.map((one) => [one])) {
     const isConsistent = moments.some(({ records, at }) =>
       agrees(group, sequentially(mine, records, at, failed), result, failed, new Set([at + 10])),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import type { Operation } from '../../src/domain/operation.ts'
+import type { Step } from '../../src/domain/operation.ts'
 import { generousLimits, ModelStorage, type ModelFault } from '../support/model-storage.ts'
 import { put, remove, transact } from './transact.ts'
 
@@ -12,7 +12,7 @@ const requestTimesMs = [30_000, 1000]
 const kinds: ModelFault[] = ['unreachable', 'error-before', 'error-after', 'reset-before', 'reset-after']
 
 /** A creation, a replacement, an update and a deletion for each collection. */
-const operations: Operation[] = collections.flatMap((collection) => [
+const operations: Step['operation'][] = collections.flatMap((collection) => [
   put(collection, 'fresh', { payload: 'new' }),
   remove(collection, 'replaced'),
   put(collection, 'replaced', { payload: 'new' }),

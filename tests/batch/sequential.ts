@@ -1,4 +1,4 @@
-import type { Operation } from '../../src/domain/operation.ts'
+import type { Step } from '../../src/domain/operation.ts'
 import type { Precondition, SyncRecord } from '../../src/domain/record.ts'
 import { orders, recordSelector } from '../../src/domain/list.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
@@ -16,7 +16,7 @@ export interface Expected {
  * A naive implementation of the contract, for comparison. `failed` lists the operations that the storage rejected, which have no effect.
  */
 export function sequentially(
-  operations: { index: number; operation: Exclude<Operation, { kind: 'timestamps' }> }[],
+  operations: { index: number; operation: Exclude<Step['operation'], { kind: 'timestamps' }> }[],
   before: Map<string, SyncRecord>,
   timestamp: number,
   failed: Set<number>,
@@ -34,7 +34,7 @@ export function sequentially(
   }
   return { outcomes, after }
 
-  function answer(index: number, operation: Exclude<Operation, { kind: 'timestamps' }>): unknown {
+  function answer(index: number, operation: Exclude<Step['operation'], { kind: 'timestamps' }>): unknown {
     const { precondition } = operation
     switch (operation.kind) {
       case 'get': {
@@ -60,13 +60,6 @@ export function sequentially(
           ids: new Set(ids.slice(0, operation.options.limit)),
           of: ids,
         }
-      }
-      case 'count': {
-        if (isSame(precondition, collectionAt)) return { outcome: 'not-modified', timestamp: collectionAt }
-        if (hasChanged(precondition, collectionAt)) {
-          return { outcome: 'precondition-failed', timestamp: collectionAt }
-        }
-        return { outcome: 'counted', count: records.size, timestamp: collectionAt }
       }
       case 'put': {
         const current = records.get(operation.id)

@@ -3,7 +3,7 @@ import { OtherWriters } from '../../src/batch/other-writers.ts'
 import { runTransaction, type TransactionOptions } from '../../src/batch/transaction.ts'
 import { limits } from '../../src/load/limits.ts'
 import type { TransactionEvent } from '../../src/batch/transaction-context.ts'
-import type { Operation, OperationOutcome } from '../../src/domain/operation.ts'
+import type { Operation, OperationOutcome, Step } from '../../src/domain/operation.ts'
 import {
   noPrecondition,
   type Precondition,
@@ -24,7 +24,7 @@ export interface Result {
 /** Runs operations on one user's storage, with five seconds on the model's clock. */
 export async function transact(
   storage: BulkStorage & { clock: ModelClock },
-  operations: Operation[],
+  operations: Step['operation'][],
   options: Partial<TransactionOptions> = {},
 ): Promise<Result> {
   return await transactSteps(
@@ -35,7 +35,7 @@ export async function transact(
 }
 
 export async function transactSteps(
-  steps: { storage: BulkStorage; operation: Operation }[],
+  steps: Step[],
   clock: ModelClock,
   options: Partial<TransactionOptions> = {},
 ): Promise<Result> {
@@ -91,13 +91,6 @@ export function list(
   precondition: Precondition = noPrecondition,
 ): Extract<Operation, { kind: 'list' }> {
   return { kind: 'list', collection, options: { sort: 'newest', ...options }, precondition }
-}
-
-export function count(
-  collection: string,
-  precondition: Precondition = noPrecondition,
-): Extract<Operation, { kind: 'count' }> {
-  return { kind: 'count', collection, filter: {}, precondition }
 }
 
 export const ifMatch = (timestamp: Timestamp | number): Precondition => ({

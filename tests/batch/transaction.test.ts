@@ -1,10 +1,9 @@
 import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/domain/bounded.ts'
 import { timestamp, zeroTimestamp, type Precondition } from '../../src/domain/record.ts'
-import type { Operation } from '../../src/domain/operation.ts'
+import type { Step } from '../../src/domain/operation.ts'
 import { generousLimits, ModelClock, ModelStorage } from '../support/model-storage.ts'
 import {
-  count,
   get,
   list,
   onlyIfAbsent,
@@ -51,7 +50,7 @@ describe('runTransaction: effects of earlier operations', () => {
     expect(storage.callCounts).toMatchObject({ write: 1, remove: 1 })
   })
 
-  it('counts and dates the collection as earlier operations left it', async () => {
+  it('dates the collection as earlier operations left it', async () => {
     const storage = new ModelStorage()
     const at = storage.seed('tabs', [
       { id: 'a', payload: 'a' },
@@ -59,22 +58,16 @@ describe('runTransaction: effects of earlier operations', () => {
     ])
 
     const { outcomes } = await transact(storage, [
-      count('tabs'),
       { kind: 'timestamps' },
       put('tabs', 'c', {}),
       put('tabs', 'a', { payload: 'x' }),
-      count('tabs'),
       remove('tabs', 'b'),
-      count('tabs'),
       { kind: 'timestamps' },
     ])
 
     const now = storage.timestampOf('tabs')
-    expect(outcomes[0]).toEqual({ outcome: 'counted', count: 2, timestamp: at })
-    expect(outcomes[1]).toEqual({ outcome: 'found', timestamp: at, collections: new Map([['tabs', at]]) })
-    expect(outcomes[4]).toEqual({ outcome: 'counted', count: 3, timestamp: now })
-    expect(outcomes[6]).toEqual({ outcome: 'counted', count: 2, timestamp: now })
-    expect(outcomes[7]).toEqual({ outcome: 'found', timestamp: now, collections: new Map([['tabs', now]]) })
+    expect(outcomes[0]).toEqual({ outcome: 'found', timestamp: at, collections: new Map([['tabs', at]]) })
+    expect(outcomes[4]).toEqual({ outcome: 'found', timestamp: now, collections: new Map([['tabs', now]]) })
   })
 })
 
@@ -88,7 +81,7 @@ describe('runTransaction: storage calls', () => {
   const together = (count: number) =>
     count === 1 ? 3 : { limits: 1, snapshot: count, write: 1, stage: count - 1, commitStaged: count - 1 }
 
-  it.each<[string, Operation[], number | Partial<Record<string, number>>]>([
+  it.each<[string, Step['operation'][], number | Partial<Record<string, number>>]>([
     ['no operations', [], 0],
     ['a PUT of a new record', [put('c0', 'new', { payload: 'x' })], { snapshot: 1, write: 1 }],
     ['a PUT of a stored one', [put('c0', 'old', { payload: 'x' })], { snapshot: 1, write: 1 }],
@@ -97,7 +90,7 @@ describe('runTransaction: storage calls', () => {
     ['25 PUTs with conditions', puts(1, onlyIfAbsent), { limits: 1, snapshot: 1, write: 1 }],
     ['25 PUTs whose conditions fail', puts(1, onlyIfExists), { limits: 1, snapshot: 1 }],
     ['a PUT and a DELETE', [...removals(1), put('c0', 'new', {}), get('c0', 'new')], 4],
-    ...[2, 3, 4, 5].flatMap((count): [string, Operation[], number | object][] => [
+    ...[2, 3, 4, 5].flatMap((count): [string, Step['operation'][], number | object][] => [
       [`PUTs in ${count} collections`, puts(count), together(count)],
       [`PUTs and DELETEs in ${count} collections`, [...puts(count), ...removals(count)], 4 * count],
     ]),
@@ -119,8 +112,8 @@ describe('runTransaction: storage calls', () => {
     ],
     [
       'timestamps, for all that ask',
-      [count('c0'), count('c1'), { kind: 'timestamps' }],
-      { collectionTimestamps: 1, count: 2 },
+      [list('c0'), { kind: 'timestamps' }, { kind: 'timestamps' }],
+      { collectionTimestamps: 1, list: 1 },
     ],
   ])('are few for %s', async (_, operations, expected) => {
     const storage = new ModelStorage()

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import type { Operation } from '../../src/domain/operation.ts'
+import type { Step } from '../../src/domain/operation.ts'
 import type { RecordWrite } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage, type ModelFault } from '../support/model-storage.ts'
@@ -13,12 +13,12 @@ function doomed(): ModelStorage {
   return storage
 }
 
-const doom: Operation = put('zoo', 'z', { payload: 'z' })
+const doom: Step['operation'] = put('zoo', 'z', { payload: 'z' })
 
 describe('runTransaction: undo', () => {
   const withSortindex = { id: 'a', payload: 'old', sortindex: 4 }
   const light = { id: 'a', payload: 'old' }
-  it.each<[string, RecordWrite, Operation[]]>([
+  it.each<[string, RecordWrite, Step['operation'][]]>([
     ['payload and sortindex', withSortindex, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
     ['a record that had no sortindex', light, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
     ['that a record was not there', withSortindex, [put('tabs', 'b', { payload: 'new' })]],
@@ -29,7 +29,7 @@ describe('runTransaction: undo', () => {
       [put('tabs', 'a', { payload: 'new' }), put('tabs', 'b', { ttlSeconds: 0 })],
     ],
     ['a replaced record', withSortindex, [remove('tabs', 'a'), put('tabs', 'a', { payload: 'new' })]],
-    ...[0, 60].flatMap((ttlSeconds): [string, RecordWrite, Operation[]][] => [
+    ...[0, 60].flatMap((ttlSeconds): [string, RecordWrite, Step['operation'][]][] => [
       [`a life of more than ${ttlSeconds} s`, light, [put('tabs', 'a', { ttlSeconds })]],
       [`that, and a payload`, light, [put('tabs', 'a', { payload: 'new', ttlSeconds })]],
     ]),
