@@ -6,17 +6,6 @@ import type { CollectionState } from './collection-state.ts'
 
 /** Another bridge usually removes the row of a record that it deleted within this time. */
 const secondCheckMs = 50
-/** A row is only revealed if there is time to remove it again in case it has a tombstone. */
-const minRevealMs = 2000
-
-/** The result of inspecting rows, as of the collection's timestamp. */
-interface Inspection {
-  /** Records that belong to other clients. */
-  theirs: Set<string>
-  /** Rows written by others that there was no time to reveal. */
-  unrevealed: string[]
-  timestamp: Timestamp
-}
 
 /**
  * The rows of records that were deleted by a write. These rules protect other clients' records in them:
@@ -36,20 +25,11 @@ export class ExpiredRows {
     private readonly budget: Budget,
   ) {}
 
-  /** Checks whether the rows of these records now contain other clients' records. Null: the collection has changed meanwhile. */
-  async inspect(ids: string[]): Promise<Inspection | null> {
-    const { storage, collection, budget } = this
-    let snapshot: Snapshot | null = await storage.snapshot(collection, ids)
-    const { records, timestamp } = snapshot
-    const rewritten = await this.#rewritten(ids.filter((id) => !records.has(id)))
-    const canReveal = budget.leftMs >= minRevealMs
-    if (rewritten.length > 0 && canReveal) snapshot = await this.#reveal(rewritten, ids, timestamp)
-    if (snapshot === null) return null
-    return {
-      theirs: new Set(snapshot.records.keys()),
-      unrevealed: canReveal ? [] : rewritten,
-      timestamp: snapshot.timestamp,
-    }
+  /** Other clients' records in the rows of these records, now visible. Null: the collection has changed meanwhile. */
+  async inspect(ids: string[]): Promise<Snapshot | null> {
+    const snapshot = await this.storage.snapshot(this.collection, ids)
+    const rewritten = await this.#rewritten(ids.filter((id) => !snapshot.records.has(id)))
+    return rewritten.length === 0 ? snapshot : await this.#reveal(rewritten, ids, snapshot.timestamp)
   }
 
   async #rewritten(ids: string[]): Promise<string[]> {
@@ -96,8 +76,7 @@ export async function removeRows(
       if (mustInspect) {
         const seen = await rows.inspect(left)
         if (seen !== null) {
-          kept.push(...seen.unrevealed)
-          left = left.filter((id) => !seen.theirs.has(id) && !seen.unrevealed.includes(id))
+          left = left.filter((id) => !seen.records.has(id))
           since = seen.timestamp
           mustInspect = false
         }

@@ -63,10 +63,9 @@ export class Undo {
     const rows = expired.length === 0 ? undefined : await this.#rows.inspect(expired)
     const { timestamp, records } = await storage.snapshot(collection, [...pending.keys()])
     if (rows === null || (rows && rows.timestamp !== timestamp)) return false
-    const unrevealed = new Set(rows?.unrevealed)
     for (const [id, change] of pending) {
       // Keeps changes of other writers, and what an earlier attempt has restored.
-      if (unrevealed.has(id) || !this.#isOurs(change, records.get(id) ?? null)) pending.delete(id)
+      if (!this.#isOurs(change, records.get(id) ?? null)) pending.delete(id)
     }
     const since = await this.#remove(timestamp, (id) => records.has(id))
     return since !== null && (await this.#write(since))
