@@ -19,9 +19,10 @@ export const logEvents = {
   warning: {
     'upstream failed': 'the token server or the storage failed, and the client got a 503',
     'circuit breaker opened': 'a host does not respond to several users, and gets only trial calls',
-    'redis error': 'a command or connection failed; requests continue without Redis. Once a minute at most',
+    'redis error':
+      'a command or connection failed; requests continue without Redis. Once a minute at most for each reason',
     'statsd error': 'the host of `statsd_url` is unknown, and metrics for statsd are lost until it is found',
-    'load shed': 'requests were rejected under load; once a minute at most',
+    'load shed': 'requests were rejected under load; once a minute at most for each reason',
     'log lines dropped': 'log lines were lost because their reader was too slow',
     'taking over can reset connections':
       'the kernel does not move waiting connections to the new process: see [Upgrade](run.md#upgrade)',

@@ -49,11 +49,12 @@ export function createObservers(
   const shed = counter('requests_shed_total', 'Requests rejected under load', ['reason'], rejectionReasons)
   const lagSeconds = timing('event_loop_lag_seconds', 'Delay of the event loop')
 
-  // Logs each such event at most once a minute, because one line per request would bury everything else.
+  // Logs an event with the same reason at most once a minute, because one line per request would bury everything else.
   const quietUntilMs = new Map<string, number>()
   function warnOncePerMinute(event: LogEvent, fields: LogFields): void {
-    if (now() < (quietUntilMs.get(event) ?? 0)) return
-    quietUntilMs.set(event, now() + 60_000)
+    const name = `${event} ${fields.reason} ${fields.code}`
+    if (now() < (quietUntilMs.get(name) ?? 0)) return
+    quietUntilMs.set(name, now() + 60_000)
     log.warning(event, fields)
   }
 

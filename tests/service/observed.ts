@@ -30,12 +30,12 @@ export function observed(host: Partial<BridgeHost> = {}) {
   )
   const lines: string[] = []
   const write = (line: string) => void lines.push(line)
-  const plain = { level: 'error', renderer: 'json', colour: false, priorities: false, write } as const
+  const plain = { level: 'warning', renderer: 'json', colour: false, priorities: false, write } as const
   const observers = createObservers(createLog({ ...plain, now: Date.now }), registry, null, Date.now)
   return {
     ...observers,
     state,
-    /** What was logged as an error. */
+    /** What was logged as a warning or an error. */
     lines,
     families: registry.families,
     figures: () => Object.fromEntries(registry.families().flatMap(({ samples }) => samples)),

@@ -31,6 +31,14 @@ describe('createObservers', () => {
     expect(told['sync_bridge_request_duration_seconds_sum{route="records"}']).toBeCloseTo(99.047)
   })
 
+  it('logs errors of Redis once for each reason', () => {
+    const bridge = observed()
+
+    for (const code of ['ECONNREFUSED', 'ECONNREFUSED', 'WRONGPASS']) bridge.redisTrouble('unreachable', code)
+
+    expect(bridge.lines.map((line) => JSON.parse(line).code)).toEqual(['ECONNREFUSED', 'WRONGPASS'])
+  })
+
   it('combines unknown methods into one', () => {
     const bridge = observed()
 
