@@ -57,7 +57,7 @@ export class TokenServer {
     const response = await send(request)
     this.#pauses.recordResponse(name, response, now())
     if (response.status !== 200) throw readTokenRefusal(response, now())
-    if (response.headers.get('content-type')?.startsWith('text/html')) {
+    if (isPage(response.headers)) {
       throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
     }
     const value = jsonOf(response)
@@ -216,9 +216,16 @@ function readTokenRefusal(response: UpstreamResponse, nowMs: number): ServiceErr
   const { status: code, errors }: { status?: unknown; errors?: unknown } = isObject ? body : {}
   const error: { location?: unknown; description?: unknown } | null = Array.isArray(errors) ? errors[0] : null
   const isRefused =
-    status === 401 || (status === 403 && isObject) || (status === 400 && error?.location === 'header')
+    (status === 401 && !isPage(headers)) ||
+    (status === 403 && isObject) ||
+    (status === 400 && error?.location === 'header')
   if (isRefused) return refusedIdentity(error?.description === 'Unsupported' ? 'unsupported' : code)
   return new UpstreamError('bad-response', wrongAddress(status), { status, retryAfterSeconds, applied: 'no' })
+}
+
+/** Whether a response is a page, so that another server has sent it. */
+function isPage(headers: Headers): boolean {
+  return headers.get('content-type')?.startsWith('text/html') === true
 }
 
 function wrongAddress(status: number): string {

@@ -94,6 +94,16 @@ describe('exchange', () => {
     expect((failure as Error).message).toContain('expired')
   })
 
+  it('suspects the settings if it gets a page with 401', async () => {
+    const { proxy, tokenServer, identity } = await start()
+    const headers = { 'Content-Type': 'text/html' }
+    proxy.plan(() => ({ kind: 'status', status: 401, headers, body: '<h1>The login of a proxy</h1>' }))
+
+    const failure = await failureOf(tokenServer.exchange(identity))
+
+    expect(failure).toMatchObject({ name: 'UpstreamError', failure: 'bad-response', status: 401 })
+  })
+
   it('retries once if a response breaks off or is not JSON', async () => {
     const { proxy, tokenServer, identity } = await start()
     proxy.plan(({ index }) =>
