@@ -1,5 +1,5 @@
 import { createIdentity } from '../domain/credentials.ts'
-import { ServiceError, UpstreamError } from '../domain/errors.ts'
+import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { openStatsdSocket } from '../observability/statsd.ts'
 import { versionPrefix } from '../service/bridge.ts'
 import { connect } from '../service/services.ts'
@@ -136,7 +136,8 @@ async function runningVersion(settings: Settings): Promise<string | null> {
   try {
     const url = `${originOf(settings.host, settings.port)}${versionPrefix(settings)}/__version__`
     const answer = await fetch(url, { signal: AbortSignal.timeout(1000) })
-    const body = (await answer.json()) as { name?: unknown; version?: unknown }
+    const body = (await answer.json()) as { name?: unknown; version?: unknown; errno?: unknown }
+    if (body.errno === errno.serviceEnded) return 'sync-bridge, after service.eos'
     return body.name === 'sync-bridge' ? `sync-bridge ${String(body.version)}` : null
   } catch {
     return null

@@ -51,10 +51,17 @@ describe('the executable', () => {
     const taken = await checkTokenServer('http://127.0.0.1:1', { port: String(stranger.port) })
     const own = await checkTokenServer('http://127.0.0.1:1', { port, http_api_version: version })
     const foreign = await checkTokenServer('http://127.0.0.1:1', { host: '192.0.2.1' })
+    await using ended = await serve({ ...settings, eos: '2020-01-01' })
+    const endedPort = new URL(ended.url).port
+    const afterEos = await checkTokenServer('http://127.0.0.1:1', {
+      port: endedPort,
+      http_api_version: version,
+    })
 
     expect(taken.stderr).toContain('address: cannot listen on 127.0.0.1:')
     expect(taken.stderr).toContain('the port is in use')
     expect(own.stderr).toMatch(/address: in use by sync-bridge \d/)
+    expect(afterEos.stderr).toContain('address: in use by sync-bridge, after service.eos')
     expect(foreign.stderr).toContain('the address is not one of this machine: change service.host')
   })
 
