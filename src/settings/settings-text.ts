@@ -15,7 +15,7 @@ export function maskedSettings(effective: EffectiveSetting[]): string[] {
 export function maskedValue({ name, text, secret }: EffectiveSetting): string | null {
   if (text === null || (text === '' && secret)) return null
   if (secret) return mask
-  const masked = name === 'cache_url' ? maskPassword(text) : text
+  const masked = name === 'cache_url' ? maskPasswords(text) : text
   const quoted = quoteText(masked, 512)
   return quoted.slice(1, -1) === masked ? masked : quoted
 }
@@ -48,13 +48,7 @@ const introduction = [
 const settings = Object.entries<AnySetting>(settingsSchema)
 const mask = '********'
 
-function maskPassword(url: string): string {
-  return url
-    .replace(/^([^/:]*:\/\/)([^@]*)@/, (_, scheme: string, login: string) => {
-      const colon = login.indexOf(':')
-      return colon === -1 ? `${scheme}${mask}@` : `${scheme}${login.slice(0, colon)}:${mask}@`
-    })
-    .replace(/([?&])([^?&=]*)=[^&]*/g, (parameter, start: string, name: string) =>
-      /password|secret|token/i.test(name) ? `${start}${name}=${mask}` : parameter,
-    )
+/** Masks the login and the password of sentinels, the only secrets that an address of the cache may contain. */
+function maskPasswords(url: string): string {
+  return url.replace(/:\/\/[^/@]*@/, `://${mask}@`).replace(/(?<=[?&]sentinel_password=)[^&]*/g, mask)
 }

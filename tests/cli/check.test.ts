@@ -18,7 +18,7 @@ describe('check', () => {
     expect(lines).toContainEqual(
       expect.stringMatching(/^service\.cache_hmac_secret = \*{8} +\(bridge\.ini:2\)$/),
     )
-    expect(host.out).toContain('service.cache_url = rediss://bridge:********@cache.example.org/1 ')
+    expect(host.out).toContain('service.cache_url = rediss://********@cache.example.org/1 ')
     expect(host.err).toBe('token server: OK\ncache: OK\naddress: available\n')
     expect(host.all).toStartWith(host.err)
     expect(host.out).not.toContain(secret)

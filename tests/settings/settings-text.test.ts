@@ -5,10 +5,10 @@ import { annotatedIni, maskedSettings } from '../../src/settings/settings-text.t
 describe('maskedSettings', () => {
   it.each([
     ['redis://127.0.0.1:6379/0', 'redis://127.0.0.1:6379/0'],
-    ['redis://user:pa:ss@h/0', 'redis://user:********@h/0'],
-    ['rediss://:pass@h', 'rediss://:********@h'],
+    ['redis://user:pa:ss@h/0', 'redis://********@h/0'],
+    ['rediss://:pass@h', 'rediss://********@h'],
     ['redis://pass@h', 'redis://********@h'],
-    ['unix://u:pass@/run/redis.sock?db=1', 'unix://u:********@/run/redis.sock?db=1'],
+    ['unix://u:pass@/run/redis.sock?db=1', 'unix://********@/run/redis.sock?db=1'],
     [
       'rediss+sentinel://h/m?sentinel_password=p&cacert=c',
       'rediss+sentinel://h/m?sentinel_password=********&cacert=c',
