@@ -51,7 +51,6 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
   }
 
   const firstLines = new Map<string, number>()
-  const foreignSections = new Set<string | null>()
   const lines = file ? parseIni(file.text) : []
   for (const { section, key, line, reading } of lines) {
     const where = `${file!.path}:${line}`
@@ -66,11 +65,6 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
       const meant = withoutPrefix(key!)
       const remedy = `write service.${meant} = …, or move it into a section [service]`
       if (isKnown(meant)) refuse(`is outside [service] and lacks the prefix "service.": ${remedy}`, key)
-      else if (section !== null && !foreignSections.has(section) && isLikeService(section)) {
-        const hint = 'name it [service] if it contains settings of sync-bridge'
-        warnings.push(`${where}: section ${quote(`[${section}]`)} is not read: ${hint}`)
-      }
-      foreignSections.add(section)
     } else if (removedSettings.has(name)) warnings.push(`${where}: service.${name}: ${removed}`)
     else if (!isKnown(name)) refuse(`unknown setting: ${remedyForUnknown(name)}`)
     else if (firstLines.has(name))
@@ -133,10 +127,6 @@ function withoutPrefix(key: string): string {
 // Ignores case, because an unrecognized section would silently leave its settings at their defaults.
 function isServiceSection(section: string | null): boolean {
   return section?.toLowerCase() === 'service'
-}
-
-function isLikeService(section: string): boolean {
-  return /service|bridge/i.test(section) || nearest(section, ['service', 'settings']) !== null
 }
 
 function isKnown(name: string): boolean {

@@ -402,14 +402,6 @@ certificate_ca_bundle = torn.pem
     )
   })
 
-  it.each(['sync-bridge', 'services'])('warns about a section [%s], which is not read', (section) => {
-    const outcome = read(`${least}[${section}]\ncolour = green\nsize = 3\n`)
-
-    expect('warnings' in outcome && outcome.warnings).toEqual([
-      `etc/bridge.ini:4: section "[${section}]" is not read: name it [service] if it contains settings of sync-bridge`,
-    ])
-  })
-
   it.each([
     ['{\n  "service": { "port": 80 }\n}\n', 1, 'has no "=": write key = value'],
     [
