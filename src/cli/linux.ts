@@ -32,17 +32,14 @@ export function createNotifier(
 const unixFamily = 1
 const datagramCloseOnExec = 0o2000002
 const dontWaitNoSignal = 0x4040
-const maxPathLength = 107
 
 function openSender(address: string, onFailure: (reason: string) => void) {
   // `struct sockaddr_un`: the family in little-endian, and a path, or a zero byte and a name in the abstract namespace.
-  const path = Buffer.from(address.replace(/^@/, '\0'))
-  const isAddress = /^[/@]/.test(address) && path.length <= maxPathLength
-  const target = isAddress ? Buffer.concat([Buffer.of(unixFamily, 0), path]) : null
-  const library = target && openCLibrary()
+  const target = Buffer.concat([Buffer.of(unixFamily, 0), Buffer.from(address.replace(/^@/, '\0'))])
+  const library = openCLibrary()
   const socket = library ? library.socket(unixFamily, datagramCloseOnExec, 0) : -1
-  if (!target || !library || socket < 0) {
-    onFailure(target ? 'cannot create a socket' : 'NOTIFY_SOCKET is not an address')
+  if (!library || socket < 0) {
+    onFailure('cannot create a socket')
     return null
   }
   return (text: string) => {
