@@ -22,38 +22,22 @@ export function readsOf(
   outcomes: Map<number, OperationOutcome>,
   budget: Budget,
 ): Read[] {
-  const gets = operations.flatMap(({ index, operation }) =>
-    operation.kind === 'get' ? [{ index, operation }] : [],
-  )
-  const areTogether = gets.length > 1
-  const others = operations.filter(({ operation }) => !areTogether || operation.kind !== 'get')
-  const reads = others.map((one) => ({
-    indices: [one.index],
-    run: async () => void outcomes.set(one.index, await readOne(storage, one, budget)),
-  }))
-  if (!areTogether) return reads
-  const run = async () => {
+  const reads: Read[] = []
+  const gets: { index: number; operation: Extract<Operation, { kind: 'get' }> }[] = []
+  for (const { index, operation } of operations) {
+    if (operation.kind === 'get') gets.push({ index, operation })
+    if (operation.kind !== 'list') continue
+    const run = async () => void outcomes.set(index, await readList(storage, operation, index, budget))
+    reads.push({ indices: [index], run })
+  }
+  const readRecords = async () => {
     const ids = [...new Set(gets.map(({ operation }) => operation.id))]
     const { records } = await storage.snapshot(gets[0]!.operation.collection, ids)
     for (const { index, operation } of gets)
       outcomes.set(index, evaluateGet(operation.precondition, records.get(operation.id) ?? null))
   }
-  return [...reads, { indices: gets.map(({ index }) => index), run }]
-}
-
-async function readOne(
-  storage: BulkStorage,
-  { index, operation }: NumberedOperation,
-  budget: Budget,
-): Promise<OperationOutcome> {
-  switch (operation.kind) {
-    case 'get':
-      return await storage.get(operation.collection, operation.id, operation.precondition)
-    case 'list':
-      return await readList(storage, operation, index, budget)
-    default:
-      throw new TypeError(`Not a read of a collection: ${operation.kind}`)
-  }
+  if (gets.length > 0) reads.push({ indices: gets.map(({ index }) => index), run: readRecords })
+  return reads
 }
 
 /**
