@@ -67,7 +67,7 @@ export function isLogged(log: Pick<Log, 'level'>, level: LogLevel): boolean {
 }
 
 /** Maximum length of a value; longer ones are cut. */
-export const maxValueLength = 256
+const maxValueLength = 256
 
 function renderJson(time: string, level: LogLevel, event: LogEvent, fields: LogFields): string {
   const line: LogFields = { time, level, event }

@@ -1,5 +1,5 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { isLogged, maxValueLength, type Log, type LogFields } from '../observability/log.ts'
+import { isLogged, type Log, type LogFields } from '../observability/log.ts'
 import { isSource } from '../protocol/envelope.ts'
 import type { TransactionEvent } from '../batch/transaction-context.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
@@ -109,8 +109,9 @@ export function createObservers(
       const level = errorOutcomes.includes(kind) ? 'error' : 'debug'
       if (!isLogged(log, level)) return
       const names = collections.join(',') || null
-      for (const line of ids ? inLines(ids) : [undefined])
-        log[level](`batch.${kind}`, { collections: names, ids: line })
+      // A line for each id, because the log cuts long values.
+      for (const id of ids ?? [undefined])
+        log[level](`batch.${kind}`, { collections: names, ids: id && encodeURIComponent(id) })
     },
     shed(reason: RejectionReason) {
       shed(reason)
@@ -139,17 +140,6 @@ export function createObservers(
       log.error('defect', { reason: describeDefect(thrown) })
     },
   }
-}
-
-/** The percent-encoded ids, joined by spaces; several texts, because the log cuts long values. */
-function inLines(ids: string[]): string[] {
-  const lines: string[] = []
-  for (const id of ids.map(encodeURIComponent)) {
-    const line = lines.at(-1)
-    if (line !== undefined && line.length + id.length < maxValueLength) lines[lines.length - 1] += ` ${id}`
-    else lines.push(id)
-  }
-  return lines
 }
 
 const dataRoutes = new Set(['bucket', 'collections', 'collection', 'records', 'record', 'batch'])
