@@ -159,7 +159,8 @@ export function findContradictions(
 }
 
 function isEverywhere(host: string): boolean {
-  return host === '0.0.0.0' || host === '::'
+  const { hostname = '' } = URL.parse(`http://${host.includes(':') ? `[${host}]` : host}`) ?? {}
+  return ['0.0.0.0', '[::]', '[::ffff:0:0]'].includes(hostname)
 }
 
 function isSameHost(one: string, other: string): boolean {

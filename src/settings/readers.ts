@@ -36,10 +36,9 @@ export function integer(minimum: number, maximum: number): Reader<number> {
   return number(/^[+-]?\d{1,15}$/, 'an integer', minimum, maximum, remedy)
 }
 
-/** A duration in seconds, up to milliseconds; above zero unless zero is allowed. */
-export function seconds(maximum: number, least: 'above 0' | 'from 0' = 'above 0'): Reader<number> {
-  const [minimum, range] = least === 'above 0' ? [0.001, 'above 0 and up'] : [0, 'from 0']
-  const remedy = `write a number of seconds ${range} to ${maximum}`
+/** A duration in seconds, up to milliseconds. */
+export function seconds(maximum: number, minimum = 0.001): Reader<number> {
+  const remedy = `write a number of seconds from ${minimum} to ${maximum}`
   return number(/^[+-]?\d{1,9}(\.\d{1,3})?$/, 'a number', minimum, maximum, remedy)
 }
 

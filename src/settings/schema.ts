@@ -43,7 +43,11 @@ export const settingsSchema = {
   host: setting(address.listeningHost, '127.0.0.1', 'Address to listen on'),
   port: setting(integer(0, 65535), '8000', 'Port to listen on; 0 takes a free one'),
   workers: setting(integer(1, 256), '1', 'Processes that share the port'),
-  worker_timeout_seconds: setting(seconds(3600), '10', 'Time after which an unresponsive worker is replaced'),
+  worker_timeout_seconds: setting(
+    seconds(3600, 1),
+    '10',
+    'Time after which an unresponsive worker is replaced',
+  ),
   http_scheme: optional(choice('http', 'https'), 'https', 'Scheme of generated URLs; none: http'),
   http_host: optional(
     address.publicHost,
@@ -136,7 +140,7 @@ export const settingsSchema = {
   ),
   reuse_port: setting(boolean, 'false', 'Shares the port, so that another instance can take over'),
   shutdown_delay_seconds: setting(
-    seconds(3600, 'from 0'),
+    seconds(3600, 0),
     '0',
     'How long to accept requests after SIGTERM while clients close their connections',
   ),

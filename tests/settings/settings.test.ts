@@ -209,6 +209,8 @@ port = 80 ; usual
   % is not an integer: write a number from 0 to 65535, and comments on separate lines
 workers = 0
   % is out of range: write a number from 1 to 256
+worker_timeout_seconds = 0.05
+  % is out of range: write a number of seconds from 1 to 3600
 http_scheme = HTTPS
   % is not a valid choice: use http or https
 http_host = https://x/
@@ -222,9 +224,9 @@ project_name =
 project_docs = docs
   % is not a URL: write a URL that begins with https:// or http://
 upstream_timeout_seconds = 0
-  % is out of range: write a number of seconds above 0 and up to 3600
+  % is out of range: write a number of seconds from 0.001 to 3600
 request_timeout_seconds = 30s
-  % is not a number: write a number of seconds above 0 and up to 3600
+  % is not a number: write a number of seconds from 0.001 to 3600
 cache_backend = memcached
   % is not a valid choice: use redis or memory
 cache_url = http://:hunter2@h
