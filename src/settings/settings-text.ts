@@ -50,5 +50,5 @@ const mask = '********'
 
 /** Masks the login and the password of sentinels, the only secrets that an address of the cache may contain. */
 function maskPasswords(url: string): string {
-  return url.replace(/:\/\/[^/@]*@/, `://${mask}@`).replace(/(?<=[?&]sentinel_password=)[^&]*/g, mask)
+  return url.replace(/:\/\/[^/?]*@/, `://${mask}@`).replace(/(?<=[?&]sentinel_password=)[^&]*/g, mask)
 }

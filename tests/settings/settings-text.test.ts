@@ -6,6 +6,7 @@ describe('maskedSettings', () => {
   it.each([
     ['redis://127.0.0.1:6379/0', 'redis://127.0.0.1:6379/0'],
     ['redis://user:pa:ss@h/0', 'redis://********@h/0'],
+    ['redis://user:p@ss@h/0', 'redis://********@h/0'],
     ['rediss://:pass@h', 'rediss://********@h'],
     ['redis://pass@h', 'redis://********@h'],
     ['unix://u:pass@/run/redis.sock?db=1', 'unix://********@/run/redis.sock?db=1'],
