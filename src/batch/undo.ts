@@ -1,12 +1,9 @@
-import { isRefusal, isWithoutEffect } from '../domain/errors.ts'
+import { isWithoutEffect } from '../domain/errors.ts'
 import { fieldLimits, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { ExpiredRows } from './expired-rows.ts'
 import { splitIntoUploads, type CollectionState } from './collection-state.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { Budget } from './budget.ts'
-
-// A refusal rarely changes when the write is repeated.
-const maxRefusals = 5
 
 /** The change to one record that must be undone. */
 interface Change {
@@ -29,7 +26,6 @@ export class Undo {
   hasBegun = false
   readonly #pending: Map<string, Change>
   readonly #rows: ExpiredRows
-  #refusals = 0
 
   constructor(
     private readonly storage: BulkStorage,
@@ -41,17 +37,11 @@ export class Undo {
     this.#rows = new ExpiredRows(storage, collection, state.commit!.at, budget)
   }
 
-  /** Whether the storage keeps rejecting a restored record. */
-  get isRefused(): boolean {
-    return this.#refusals >= maxRefusals
-  }
-
   /** Makes one attempt, against a new snapshot. Resolves to whether everything is restored. Never rejects. */
   async attempt(): Promise<boolean> {
     try {
       return await this.#restore()
-    } catch (error) {
-      if (isRefusal(error)) this.#refusals += 1
+    } catch {
       return false
     }
   }
@@ -113,7 +103,6 @@ export class Undo {
       timestamp = outcome.timestamp
       for (const { id } of portion) if (!outcome.rejected.has(id)) pending.delete(id)
     }
-    if (pending.size > 0) this.#refusals += 1
     return pending.size === 0
   }
 

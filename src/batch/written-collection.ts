@@ -138,7 +138,7 @@ export class WrittenCollection {
     if (!state.commit) return { left: 'nothing', isFinal: true }
     this.#undo ??= new Undo(storage, collection, state, context.budget)
     if (await this.#undo.attempt()) return { left: 'undone', isFinal: true }
-    return { left: 'partial', isFinal: this.#undo.isRefused }
+    return { left: 'partial', isFinal: false }
   }
 
   /**
