@@ -67,8 +67,8 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   const [refusal, isCacheWell, address, metricsVerdict, statsdVerdict] = await Promise.all([
     probeTokenServer(() => tokenServer.exchange(unknownIdentity)),
     store === null || respondsSoon(() => store.ping()),
-    tryAddress(publicAddress(settings), () => runningVersion(settings)),
-    metrics && tryAddress(metrics, () => servesMetrics(metrics)),
+    tryAddress(publicAddress(settings), `${versionPrefix(settings)}/__version__`, versionMark),
+    metrics && tryAddress(metrics, '/__metrics__', /sync_bridge_build_info/),
     settings.statsdUrl && tryStatsd(settings.statsdUrl),
   ])
   await store?.close()
@@ -115,32 +115,33 @@ const hints: [RegExp, string][] = [
   [/ENOTFOUND|EAI_|DNS_/, ': the host is unknown; check service.token_server_url'],
 ]
 
-// A running instance of this service, which `askOwner` finds, does not prevent the next process from starting.
-async function tryAddress(
-  address: ListeningAddress,
-  askOwner: () => Promise<string | null>,
-): Promise<Verdict> {
+// After `service.eos`, the version is the error of an ended service.
+const versionMark = new RegExp(`"sync-bridge"|"errno":${errno.serviceEnded}`)
+
+// A running instance of this service, which has `mark` in its answer at `path`, does not prevent the next process from starting.
+async function tryAddress(address: ListeningAddress, path: string, mark: RegExp): Promise<Verdict> {
   try {
     requireFree(address)
     return { ok: true, detail: 'available' }
   } catch (error) {
     const problem = await describeAddressError(error, address)
     if (problem === null) throw error
-    const owner = problem.startsWith('the port is in use') ? await askOwner() : null
-    if (owner) return { ok: true, detail: `in use by ${owner}` }
+    const isOwn = problem.startsWith('the port is in use') && (await answersWith(mark, address, path))
+    if (isOwn) return { ok: true, detail: 'in use by sync-bridge' }
     return { ok: false, detail: `cannot ${address.purpose}: ${problem}` }
   }
 }
 
-async function runningVersion(settings: Settings): Promise<string | null> {
+async function answersWith(
+  mark: RegExp,
+  { hostname, port }: ListeningAddress,
+  path: string,
+): Promise<boolean> {
   try {
-    const url = `${originOf(settings.host, settings.port)}${versionPrefix(settings)}/__version__`
-    const answer = await fetch(url, { signal: AbortSignal.timeout(1000) })
-    const body = (await answer.json()) as { name?: unknown; version?: unknown; errno?: unknown }
-    if (body.errno === errno.serviceEnded) return 'sync-bridge, after service.eos'
-    return body.name === 'sync-bridge' ? `sync-bridge ${String(body.version)}` : null
+    const answer = await fetch(`${originOf(hostname, port)}${path}`, { signal: AbortSignal.timeout(1000) })
+    return mark.test(await answer.text())
   } catch {
-    return null
+    return false
   }
 }
 
@@ -153,17 +154,6 @@ async function tryStatsd(address: NonNullable<Settings['statsdUrl']>): Promise<V
   } catch (error) {
     const { code } = error as { code?: unknown }
     return { ok: false, detail: `the host is unknown (${String(code)}): check service.statsd_url` }
-  }
-}
-
-async function servesMetrics({ hostname, port }: ListeningAddress): Promise<string | null> {
-  try {
-    const answer = await fetch(`${originOf(hostname, port)}/__metrics__`, {
-      signal: AbortSignal.timeout(1000),
-    })
-    return (await answer.text()).includes('sync_bridge_build_info') ? 'sync-bridge' : null
-  } catch {
-    return null
   }
 }
 
