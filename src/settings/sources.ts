@@ -117,7 +117,7 @@ function nameOf(section: string | null, key: string): string | null {
  * The key as it would be after `service.`: without similar prefixes, and without what shells, environment variables and JSON add to a name.
  */
 function withoutPrefix(key: string): string {
-  const name = key.replace(/^(?:export\s{1,16})?["']?(?:service_)?/i, '').replace(/["']$/, '')
+  const name = key.replace(/^(?:export\s{1,16}|\{\s{0,16})?["']?(?:service_)?/i, '').replace(/["']$/, '')
   return name
     .slice(name.lastIndexOf('.') + 1)
     .trim()

@@ -406,6 +406,7 @@ certificate_ca_bundle = torn.pem
 
   it.each([
     ['{\n  "service": { "port": 80 }\n}\n', 1, 'has no "=": write key = value'],
+    [`{ "readonly": true }\n${least}`, 1, 'write service.readonly = …, or move it into a section [service]'],
     [
       decoded(Buffer.from('\uFEFFservice.port = 80\n', 'utf16le')),
       1,
