@@ -65,6 +65,21 @@ describe('restore', () => {
     expect(await now()).toMatchObject({ made })
   })
 
+  it('restores a bookmark as it was if its address has the same tags and keyword', async () => {
+    const address = { bmkUri: 'https://same.example/', tags: ['own'], keyword: null }
+    const { write, restore, now } = await someone('unchanged', 'bookmarks', [
+      folder('menu', 'places', ['lost', 'other']),
+      bookmark('lost', 'menu', address),
+      bookmark('other', 'menu', address),
+    ])
+    const before = await now()
+    await write(folder('menu', 'places', ['other']), gone('lost'))
+
+    await restore('--write')
+
+    expect(await now()).toEqual(before)
+  })
+
   it('does not move back what was moved out of a folder before it was deleted', async () => {
     const { write, restore, now } = await someone('mover', 'bookmarks', [
       folder('menu', 'places', ['box']),

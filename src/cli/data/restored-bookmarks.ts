@@ -38,8 +38,12 @@ export function keepSharedFields(
   for (const change of changes.values()) {
     const now = live.get(change.clear.id)
     const sameAddress = byAddress.get(addressOf(change.clear))
-    if (sameAddress) adapt(change, { keyword: undefined, ...sharedFields(sameAddress) })
-    else if (keywords.has(keywordOf(change.clear))) adapt(change, { keyword: undefined })
+    if (sameAddress) {
+      const shared = sharedFields(sameAddress)
+      // A keyword of null is none, and stays.
+      if (!Bun.deepEquals(shared, sharedFields([change.clear])))
+        adapt(change, { keyword: undefined, ...shared })
+    } else if (keywords.has(keywordOf(change.clear))) adapt(change, { keyword: undefined })
     if (now && addressOf(now) !== addressOf(change.clear)) left.add(addressOf(now))
   }
   left.delete('')
