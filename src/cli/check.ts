@@ -57,25 +57,31 @@ export async function check(
 
 /** Tests the services that this one depends on, and the addresses to listen on. */
 export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
-  let redisError: string | null = null
+  let redisError = 'timed out'
+  let isRefused = false
   const { tokenServer, store } = connect(settings, host, {
     upstreamCall() {},
     breaker() {},
-    redisTrouble: (trouble, code) => void (redisError = code ?? trouble),
+    redisTrouble(trouble, code) {
+      isRefused = trouble === 'refused'
+      redisError = code ?? trouble
+    },
   })
   const metrics = metricsAddress(settings)
   const [refusal, isCacheWell, address, metricsVerdict, statsdVerdict] = await Promise.all([
     probeTokenServer(() => tokenServer.exchange(unknownIdentity)),
-    store === null || respondsSoon(() => store.ping()),
+    store === null || keepsEntriesSoon(store),
     tryAddress(publicAddress(settings), `${versionPrefix(settings)}/__version__`, versionMark),
     metrics && tryAddress(metrics, '/__metrics__', /sync_bridge_build_info/),
     settings.statsdUrl && tryStatsd(settings.statsdUrl),
   ])
   await store?.close()
-  const silence = `no response (${redisError ?? 'timed out'}): check service.cache_url, or set service.cache_backend = memory`
+  const problem = isRefused
+    ? `refuses commands (${redisError}): give its user +get +set +del +ping, set maxmemory-policy, or name the master`
+    : `no response (${redisError}): check service.cache_url, or set service.cache_backend = memory`
   return {
     'token server': { ok: refusal === null, detail: refusal ?? 'OK' },
-    cache: { ok: isCacheWell, detail: isCacheWell ? 'OK' : silence },
+    cache: { ok: isCacheWell, detail: isCacheWell ? 'OK' : problem },
     address,
     ...(metricsVerdict && { 'metrics address': metricsVerdict }),
     ...(statsdVerdict && { statsd: statsdVerdict }),
@@ -157,10 +163,18 @@ async function tryStatsd(address: NonNullable<Settings['statsdUrl']>): Promise<V
   }
 }
 
-// The store connects in the background, so the first pings may fail.
-async function respondsSoon(ping: () => Promise<boolean>): Promise<boolean> {
+// The store connects in the background, so the first commands may fail. A replica, a full server and one that denies the user these
+// commands respond to a ping, so that is not enough.
+async function keepsEntriesSoon(store: NonNullable<ReturnType<typeof connect>['store']>): Promise<boolean> {
   for (let attempt = 0; attempt < 20; attempt++) {
-    if (await ping()) return true
+    try {
+      await store.set('check', '', 1000)
+      await store.get('check')
+      await store.delete('check')
+      if (await store.ping()) return true
+    } catch {
+      // `redisTrouble` has the reason.
+    }
     await Bun.sleep(50)
   }
   return false

@@ -145,6 +145,11 @@ const cases: Record<string, () => Promise<string>> = {
   '`token server: `, `unknown authority`': () => checkTls(troubles, 'IP:127.0.0.1', false),
   '`token server: `, `for another host`': () => checkTls(troubles, 'DNS:other.example', true),
   '`cache: no response`': () => troubles.run(['check'], withoutRedis),
+  '`cache: refuses commands`': async () => {
+    await redis.command('ACL', 'SETUSER', 'reader', 'on', 'nopass', '~*', '+ping', '+get')
+    const cache_url = redis.url.replace('//', '//reader:any@')
+    return troubles.run(['check'], { cache_backend: 'redis', cache_url })
+  },
   '`503`, `"storage":false`': () => troubles.seenByReader(nowhere, '/__heartbeat__'),
   '`503`, `"cache":false`': () => troubles.seenByReader(withoutRedis, '/__heartbeat__'),
   '`401`, `errno 104`': () =>
