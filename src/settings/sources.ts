@@ -71,6 +71,8 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
       refuse(`is given twice, first on line ${firstLines.get(name)}: keep one of the two`)
     else {
       firstLines.set(name, line)
+      if (given.has(name))
+        warnings.push(`${where}: service.${name}: overrides the credential: remove this line`)
       given.set(name, { text: reading.value, source: where })
     }
   }

@@ -77,7 +77,11 @@ describe('readSettings', () => {
     }
 
     const settings = settingsOf(`${least}service.port = 1\n`, world)
+    const outcome = read(`${least}service.port = 1\n`, world)
 
+    expect('warnings' in outcome && outcome.warnings.join('\n')).toContain(
+      'service.cache_hmac_secret: overrides the credential: remove this line',
+    )
     expect(settings.port).toBe(2)
     expect(settings.cacheHmacSecret).toEqual(Uint8Array.fromHex(secret))
     expect(settings.cacheHmacSecretPrevious).toEqual(Uint8Array.fromHex(secret))
