@@ -38,8 +38,10 @@ const alwaysFitsBytes = 16_000
  * if Firefox would remove the URL or ignore a tag, the folder does not exist, its title is ambiguous, or it is full.
  */
 export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Promise<AddedBookmark> {
-  const { url, title = url, folder: wanted = 'unfiled' } = bookmark
+  const { url, title = url.trim(), folder: wanted = 'unfiled' } = bookmark
   checkUrl(url)
+  // Firefox does not upload it again in its own form, so other programs would get spaces and capitals of what was typed.
+  const address = addressOf({ bmkUri: url })
   const tags = trimmedTags(bookmark.tags ?? [])
   const records: ReadableRecord[] = []
   for await (const record of client.collection('bookmarks').records())
@@ -50,8 +52,7 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
   // Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
   const dateAdded = Date.now() - 1000
   const place = { parentid: folder.id, parentName: textOf(folder.title), dateAdded }
-  const child: ClearRecord = { id, type: 'bookmark', title, bmkUri: url, ...place, tags }
-  const address = addressOf(child)
+  const child: ClearRecord = { id, type: 'bookmark', title, bmkUri: address, ...place, tags }
   const others = records.filter(({ clear }) => addressOf(clear) === address)
   const shared = sharedFields([...others.map(({ clear }) => clear), child])
   const untagged = others.filter(({ clear }) => shared.tags.some((tag) => !tagsOf(clear).includes(tag)))

@@ -47,10 +47,11 @@ describe('addBookmark', () => {
   })
 
   it('uses Other Bookmarks, and the URL as the title, by default', async () => {
-    const { id, folder } = await addBookmark(client, { url })
+    const { id, folder } = await addBookmark(client, { url: ` ${url}\n` })
 
     const node = walk(await tree()).find(({ record }) => record.stored.id === id)!
     expect([folder, node.title, node.parent!.record.stored.id]).toEqual(['unfiled', url, 'unfiled'])
+    expect(node.record.clear.bmkUri).toBe(url)
   })
 
   it('keeps the tags and the keyword of the address, and gives new tags to its other bookmarks', async () => {
@@ -67,7 +68,7 @@ describe('addBookmark', () => {
     const records = await all(client.collection('bookmarks').records())
     const clear = new Map(records.map((record) => [record.stored.id, record.clear]))
     const shared = { tags: ['kept', 'new'], keyword: 'k' }
-    expect(clear.get(id)).toMatchObject({ bmkUri: 'HTTPS://Same.example', ...shared })
+    expect(clear.get(id)).toMatchObject({ bmkUri: 'https://same.example/', ...shared })
     expect(clear.get(again.id)).toMatchObject(shared)
     expect(clear.get(one.id)).toEqual({ ...one, ...shared })
     expect(clear.get(two.id)).toEqual({ ...two, ...shared })

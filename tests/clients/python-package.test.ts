@@ -461,12 +461,16 @@ describe('add_bookmark', () => {
       )
       proxy.plan(() => null)
 
-      const { id } = await add(file, { url: 'HTTPS://Same.example/ü', tags: [' new', 'KEPT', 'New'] })
+      const { id } = await add(file, { url: 'HTTPS://Same.example/ü\n', tags: [' new', 'KEPT', 'New'] })
 
       const records = await all((await client()).collection('bookmarks').records())
       const clear = new Map(records.map((record) => [record.stored.id, record.clear]))
       const shared = { tags: ['kept', 'new'], keyword: 'k' }
-      expect(clear.get(id)).toMatchObject({ bmkUri: 'HTTPS://Same.example/ü', ...shared })
+      expect(clear.get(id)).toMatchObject({
+        title: 'HTTPS://Same.example/ü',
+        bmkUri: 'https://same.example/%C3%BC',
+        ...shared,
+      })
       expect([clear.get('one'), clear.get('two')]).toEqual([
         { ...one, ...shared },
         { ...two, ...shared },

@@ -51,6 +51,8 @@ def add_bookmark(
     if Firefox would remove the URL or ignore a tag, the folder does not exist, its title is ambiguous, or it is full.
     """
     check_url(url)
+    # Firefox does not upload it again in its own form, so other programs would get spaces and capitals of what was typed.
+    address = address_of({"bmkUri": url})
     own_tags = _trimmed_tags(tags)
     tops = bookmark_tree(client.collection("bookmarks").records())
     node = _find_folder(tops, folder)
@@ -59,15 +61,14 @@ def add_bookmark(
     child: ClearRecord = {
         "id": id,
         "type": "bookmark",
-        "title": url if title is None else title,
-        "bmkUri": url,
+        "title": url.strip() if title is None else title,
+        "bmkUri": address,
         "parentid": parent_id,
         "parentName": parent_name if isinstance(parent_name, str) else "",
         # Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
         "dateAdded": int(time.time() * 1000) - 1000,
         "tags": own_tags,
     }
-    address = address_of(child)
     others = [other for other in walk(tops) if address_of(other.clear) == address]
     shared = shared_fields([*(other.clear for other in others), child])
     untagged = [other for other in others if not set(shared["tags"]) <= set(tags_of(other.clear))]
