@@ -23,7 +23,7 @@ export const logEvents = {
       'a command or connection failed; requests continue without Redis. Once a minute at most for each reason',
     'statsd error': 'the host of `statsd_url` is unknown, and metrics for statsd are lost until it is found',
     'load shed': 'requests were rejected under load; once a minute at most for each reason',
-    'log lines dropped': 'log lines were lost because their reader was too slow',
+    'log lines dropped': 'log lines were lost because their reader was too slow or the disk was full',
     'taking over can reset connections':
       'the kernel does not move waiting connections to the new process: see [Upgrade](run.md#upgrade)',
     'settings need a restart': 'a reload cannot apply these settings',

@@ -29,7 +29,7 @@ export function addProcessMetrics(
   add('sync_bridge_processes', 'Number of processes in these metrics', () => 1)
   add(
     'sync_bridge_log_lines_dropped_total',
-    'Log lines dropped because their reader was too slow',
+    'Log lines dropped because their reader was too slow or the disk was full',
     parts.logLinesDropped,
     counter,
   )
