@@ -57,15 +57,11 @@ export async function check(
 
 /** Tests the services that this one depends on, and the addresses to listen on. */
 export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
-  let redisError = 'timed out'
-  let isRefused = false
+  let redisError: [trouble: string, code: string | null] = ['timeout', 'timed out']
   const { tokenServer, store } = connect(settings, host, {
     upstreamCall() {},
     breaker() {},
-    redisTrouble(trouble, code) {
-      isRefused = trouble === 'refused'
-      redisError = code ?? trouble
-    },
+    redisTrouble: (...error) => void (redisError = error),
   })
   const metrics = metricsAddress(settings)
   const [refusal, isCacheWell, address, metricsVerdict, statsdVerdict] = await Promise.all([
@@ -76,9 +72,11 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
     settings.statsdUrl && tryStatsd(settings.statsdUrl),
   ])
   await store?.close()
-  const problem = isRefused
-    ? `refuses commands (${redisError}): give its user +get +set +del +ping, set maxmemory-policy, or name the master`
-    : `no response (${redisError}): check service.cache_url, or set service.cache_backend = memory`
+  const [trouble, code] = redisError
+  const problem =
+    trouble === 'refused'
+      ? `refuses commands (${code ?? trouble}): give its user +get +set +del +ping, set maxmemory-policy, or name the master`
+      : `no response (${code ?? trouble}): check service.cache_url, or set service.cache_backend = memory`
   return {
     'token server': { ok: refusal === null, detail: refusal ?? 'OK' },
     cache: { ok: isCacheWell, detail: isCacheWell ? 'OK' : problem },
