@@ -40,7 +40,7 @@ type SettingsOutcome = { warnings: string[] } & (
  * Returns all problems: those of the file by line, then of the environment, then missing settings.
  */
 export function readSettings(sources: SettingsSources): SettingsOutcome {
-  const { given, problems, warnings } = collectSettings(sources)
+  const { given, problems, warnings, isUnread } = collectSettings(sources)
   const { file, readFile } = sources
   const context = { folder: file && dirname(file.path), readFile }
   const writable: Settings['writable'] = { put: new Set(), delete: new Set() }
@@ -57,7 +57,7 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   for (const [name, setting] of Object.entries<AnySetting>(all)) {
     const { text = setting.initial, source = 'default' } = given.get(name) ?? {}
     if (text === required) {
-      missing.push(missingSetting(name, setting, file))
+      if (!isUnread) missing.push(missingSetting(name, setting, file))
       continue
     }
     const reading = text === null ? { value: null } : setting.read(text, context)

@@ -29,7 +29,7 @@ export interface SettingsSources {
 
 /**
  * Collects the given settings by name, with problems and warnings, before their values are parsed. The environment overrides the file, and
- * the file overrides the credentials directory.
+ * the file overrides the credentials directory. `isUnread`: the file has another format, so nothing is known about its settings.
  */
 export function collectSettings({ file, environment, readFile }: SettingsSources) {
   // A folder with one file per secret setting, as systemd's LoadCredential provides it.
@@ -99,7 +99,7 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
     const meant = `SERVICE_${suggestion.toUpperCase()}`
     warnings.push(`environment: ${quote(variable)} is not a setting and is ignored: did you mean ${meant}?`)
   }
-  return { given, problems, warnings }
+  return { given, problems, warnings, isUnread: lines.some(({ isWholeFile }) => isWholeFile) }
 }
 
 const names = Object.keys(settingsSchema)
@@ -119,7 +119,7 @@ function nameOf(section: string | null, key: string): string | null {
  * The key as it would be after `service.`: without similar prefixes, and without what shells, environment variables and JSON add to a name.
  */
 function withoutPrefix(key: string): string {
-  const name = key.replace(/^(?:export\s{1,16}|\{\s{0,16})?["']?(?:service_)?/i, '').replace(/["']$/, '')
+  const name = key.replace(/^(?:export\s{1,16})?["']?(?:service_)?/i, '').replace(/["']$/, '')
   return name
     .slice(name.lastIndexOf('.') + 1)
     .trim()
@@ -154,15 +154,19 @@ interface IniLine {
   line: number
   /** Its value, or why the line is invalid; never quotes a value. */
   reading: Reading<string>
+  /** The problem is the format of the file. */
+  isWholeFile?: true
 }
 
 /**
  * Parses INI text. Comments are whole lines starting with `#` or `;`, so values may contain both. The first `=` or `:` ends the key. Values
  * are trimmed and unquoted, otherwise literal: no escapes, no interpolation, no continuation lines. An indented line below a setting is a
- * problem, because other parsers would append it.
+ * problem, because other parsers would append it. JSON or text that was not UTF-8 is one problem of its first line.
  */
 export function parseIni(text: string): IniLine[] {
   const rows = text.split(/\r\n|\n|\r/)
+  const otherFormat = findOtherFormat(rows)
+  if (otherFormat) return [otherFormat]
   let section: string | null = null
   let previousKey: string | null = null
   return rows.flatMap((row, index): IniLine[] => {
@@ -171,9 +175,9 @@ export function parseIni(text: string): IniLine[] {
     const line = index + 1
     const refuse = (key: string | null, problem: string) => [{ section, key, line, reading: { problem } }]
 
-    // Invalid bytes are U+FFFD, and UTF-16 shows by its zero bytes. Editors show what follows U+2028, also in a comment, as a line of its own.
-    if (/[\0\uFFFD\u2028\u2029]/.test(content))
-      return refuse(null, 'is not plain text: save the file as UTF-8, with line feeds')
+    // Also in a comment, because the editor may show the rest as a setting on a line of its own.
+    if (/[\u2028\u2029]/.test(content))
+      return refuse(null, 'contains U+2028 or U+2029, which end no line here: use line feeds')
     if (content === '' || content.startsWith('#') || content.startsWith(';')) return []
     if (previousKey !== null && /^[ \t]/.test(row)) {
       const remedy = 'write the value on one line, and every setting at the start of its line'
@@ -200,4 +204,19 @@ export function parseIni(text: string): IniLine[] {
 function unquote(text: string): string {
   const [, inDouble, inSingle] = /^(?:"([^"]*)"|'([^']*)')$/.exec(text) ?? []
   return inDouble ?? inSingle ?? text
+}
+
+// Files are decoded as UTF-8, so invalid bytes are U+FFFD, and UTF-16 shows by its zero bytes.
+function findOtherFormat(rows: string[]): IniLine | null {
+  const refuse = (index: number, problem: string): IniLine => {
+    return { section: null, key: null, line: index + 1, reading: { problem }, isWholeFile: true }
+  }
+  const damaged = rows.findIndex((row) => /[\0\uFFFD]/.test(row))
+  if (damaged !== -1) {
+    const found = rows.some((row) => row.includes('\0')) ? 'UTF-16 or binary' : 'not UTF-8'
+    return refuse(damaged, `is ${found}: save the file as UTF-8`)
+  }
+  const first = rows.findIndex((row) => row.trim() !== '')
+  if (!rows[first]?.trimStart().startsWith('{')) return null
+  return refuse(first, 'is JSON: write one line "service.<name> = value" for each setting')
 }

@@ -357,7 +357,7 @@ certificate_ca_bundle = torn.pem
       'etc/bridge.ini:8: service.words: has no "="',
       'etc/bridge.ini:9: has no key before "=": write key = value',
       'etc/bridge.ini:11: service.host: is indented, as if it continued the line above',
-      'etc/bridge.ini:12: is not plain text: save the file as UTF-8, with line feeds',
+      'etc/bridge.ini:12: contains U+2028 or U+2029, which end no line here: use line feeds',
       'environment SERVICE_WORKERS: service.workers: "many" is not an integer',
       'etc/bridge.ini: service.token_server_url: is required',
       'etc/bridge.ini: service.cache_hmac_secret: is required',
@@ -409,21 +409,18 @@ certificate_ca_bundle = torn.pem
   })
 
   it.each([
-    ['{\n  "service": { "port": 80 }\n}\n', 1, 'has no "=": write key = value'],
-    [`{ "readonly": true }\n${least}`, 1, 'write service.readonly = …, or move it into a section [service]'],
-    [
-      decoded(Buffer.from('\uFEFFservice.port = 80\n', 'utf16le')),
-      1,
-      'is not plain text: save the file as UTF-8, with line feeds',
-    ],
-    [
-      decoded(Buffer.from('service.port = 80\nservice.project_name = Café\n', 'latin1')),
-      2,
-      'is not plain text: save the file as UTF-8, with line feeds',
-    ],
-  ])('rejects a file of another format: %j', (text, line, problem) => {
-    expect(problemsOf(text)[0]).toEndWith(problem)
-    expect(problemsOf(text)[0]).toStartWith(`etc/bridge.ini:${line}: `)
+    ['{\n  "service": { "port": 80 }\n}\n', 1, 'JSON'],
+    ['\n { "readonly": true }', 2, 'JSON'],
+    [decoded(Buffer.from('\uFEFFservice.port = 80\n', 'utf16le')), 1, 'UTF-16 or binary'],
+    [decoded(Buffer.from('service.port = 80\nservice.project_name = Café\n', 'latin1')), 2, 'not UTF-8'],
+  ])('rejects a file of another format: %j', (text, line, format) => {
+    const remedy =
+      format === 'JSON'
+        ? 'write one line "service.<name> = value" for each setting'
+        : 'save the file as UTF-8'
+
+    // Nothing of it was read, so nothing is said about missing settings.
+    expect(problemsOf(text)).toEqual([`etc/bridge.ini:${line}: is ${format}: ${remedy}`])
   })
 
   it('treats two spellings of one collection as one setting', () => {
