@@ -1,6 +1,6 @@
 import { tagsOf, textOf, type Fields } from './fields.ts'
 
-/** A bookmark's address in the form that Firefox stores, for comparison; empty if it has none. */
+/** A bookmark's address in the form that Firefox stores; empty if it has none. */
 export function addressOf({ bmkUri }: Fields): string {
   const url = textOf(bmkUri)
   return URL.canParse(url) ? new URL(url).href : url

@@ -52,7 +52,8 @@ export function createObservers(
   // Logs an event with the same reason at most once a minute, because one line per request would bury everything else.
   const quietUntilMs = new Map<string, number>()
   function warnOncePerMinute(event: LogEvent, fields: LogFields): void {
-    const name = `${event} ${fields.reason} ${fields.code}`
+    // Not by `code`, which can be any word of a Redis server.
+    const name = `${event} ${fields.reason}`
     if (now() < (quietUntilMs.get(name) ?? 0)) return
     quietUntilMs.set(name, now() + 60_000)
     log.warning(event, fields)

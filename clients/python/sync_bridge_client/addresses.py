@@ -1,4 +1,4 @@
-"""Compares bookmarks by their addresses, in the form that Firefox stores: https://url.spec.whatwg.org/
+"""The addresses of bookmarks, in the form that Firefox stores: https://url.spec.whatwg.org/
 
 Differs in rare cases: accepts some hosts that the standard's Unicode rules forbid, and rejects `0x` as a number of a host.
 """
@@ -31,7 +31,7 @@ _LONGEST_LABEL = 1000
 
 
 def address_of(bookmark: Mapping[str, Any]) -> str:
-    """A bookmark's address in the form that Firefox stores, for comparison; empty if it has none."""
+    """A bookmark's address in the form that Firefox stores; empty if it has none."""
     url = text_of(bookmark.get("bmkUri"))
     return normalized(url) or url
 
