@@ -6,6 +6,7 @@ const packages: Record<string, string> = {
   curl: 'curl',
   'redis-server': 'redis-server',
   taskset: 'util-linux',
+  chrt: 'util-linux',
 }
 
 /** Installs missing programs that the measurements need; requires Debian and root. */

@@ -13,12 +13,15 @@ export interface StartOptions {
   cwd?: string
 }
 
-/** Starts a command bound to a core; it only gets the environment variables needed to find programs. */
+/**
+ * Starts a command bound to a core, with the scheduling policy of the service's unit; it only gets the environment variables needed to find
+ * programs.
+ */
 export function start(
   command: string[],
   { core, environment = {}, stdin = 'ignore', stdout = 'ignore', cwd }: StartOptions,
 ) {
-  const subprocess = Bun.spawn(['taskset', '-c', core, ...command], {
+  const subprocess = Bun.spawn(['chrt', '--batch', '0', 'taskset', '-c', core, ...command], {
     env: { PATH: process.env.PATH ?? '', HOME: process.env.HOME ?? '', ...environment },
     cwd,
     stdin,

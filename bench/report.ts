@@ -23,8 +23,8 @@ export function writePage(results: Results, targets: Target[]): string {
   return `# Performance
 
 \`make bench\` measures this on any Debian in about ten minutes and writes this page. Everything runs on loopback. Every figure is a ratio to a peer
-in the same run: the programs take turns, and the median of the rounds counts. All of them are started with the same environment, and
-have one core; the storage (nginx with fixed answers) and the load (wrk) share another.
+in the same run: the programs take turns, and the median of the rounds counts. All of them are started with the
+environment and the scheduling policy of the service's unit, and have one core; the storage (nginx with fixed answers) and the load (wrk) share another.
 
 ${table(
   ['', 'is', 'wanted', ''],
