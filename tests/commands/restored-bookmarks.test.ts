@@ -334,6 +334,27 @@ describe('restore', () => {
     expect((await restore('--overwrite')).errors).toContain('passwords: 0 to write')
   })
 
+  it('restores two logins of which one was deleted and the other got its user name, under ids that Firefox takes', async () => {
+    const login = { hostname: 'https://a.example', formSubmitURL: '', httpRealm: null }
+    const renamed = { id: '{renamed}', ...login, username: 'old', password: 'b' }
+    const { write, restore, now } = await someone('renamer', 'passwords', [
+      { id: '{deleted}', ...login, username: 'me', password: 'a' },
+      renamed,
+    ])
+    await write(gone('{deleted}'), { ...renamed, username: 'me' })
+
+    const { code } = await restore('--overwrite')
+
+    expect([code, await now()]).toMatchObject([
+      0,
+      {
+        '{deleted}': { ...login, username: 'old', password: 'b' },
+        '{renamed}': { ...login, username: 'me', password: 'a' },
+      },
+    ])
+    expect((await restore('--overwrite')).errors).toContain('passwords: 0 to write')
+  })
+
   it('encrypts again what the account can no longer decrypt', async () => {
     const { user, restore } = await someone('rekeyed', 'forms', [{ id: 'a', name: 'n', value: 'v' }])
     const newKeys = keysRecord(toKeyBundle(Buffer.alloc(64, 7)))

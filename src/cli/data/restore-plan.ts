@@ -115,32 +115,49 @@ export class Translator {
     const changes = new Map<string, Change>()
     /** The ids of records that are as in the backup, or will be. */
     const ids: string[] = []
-    for await (const saved of readRecords(this.backup, collection)) {
+    /** The ids of records that others replace, each with the id of the other one, which is free then. */
+    const freed = new Map<string, string>()
+    // A record takes the place of one other, even if the backup has several for it.
+    const take = (target: string, id: string) => {
+      if (target !== id) freed.set(target, id)
+      const key = keyOf(live.get(target) ?? {})
+      existing.set(key, existing.get(key)?.filter((each) => each.id !== target) ?? [])
+    }
+    const inBackup = readRecords(this.backup, collection)
+    const isLive = ({ id }: StoredRecord) => Number(live.has(id))
+    // What is not there comes first: it may replace a record, whose own one then needs another id.
+    const records = uniqueKeys.has(collection)
+      ? (await Array.fromAsync(inBackup)).toSorted((one, other) => isLive(one) - isLive(other))
+      : inBackup
+    for await (const saved of records) {
       const { id } = saved
       plan.saved.add(id)
       if (wanted.ids && !wanted.ids.has(id)) continue
-      let there = current.get(id)
-      const isEqual = there?.payload === saved.payload
+      const isEqual = current.get(id)?.payload === saved.payload
       if (isEqual && !this.hasNewKeys) {
         ids.push(id)
         continue
       }
       const readable = await this.#readSaved(collection, saved)
-      let now = there && (await this.#readCurrent(collection, there))
+      const same = readable && sameRecord(existing.get(keyOf(readable)) ?? [], readable)
+      let target = same?.id ?? id
+      let free = same ? undefined : freed.get(id)
+      while (free !== undefined) {
+        freed.delete(target)
+        target = free
+        free = freed.get(target)
+      }
+      const there = current.get(target)
+      const now = there && (await this.#readCurrent(collection, there))
       // With unchanged keys, an unreadable record is restored as it is, but not over a readable one.
       if (!readable && (this.hasNewKeys || now)) {
         if (!isEqual) plan.unreadable.push(id)
         continue
       }
-      let clear = readable ?? { id }
-      const same = sameRecord(existing.get(keyOf(clear)) ?? [], clear)
-      if (same) {
-        now = same
-        there = current.get(same.id)
-        clear = { ...clear, id: same.id }
-      }
+      const clear = { ...readable, id: target }
       if (now && JSON.stringify(now) === JSON.stringify(clear)) {
         ids.push(id)
+        take(target, id)
         continue
       }
       // A restore brings back, and never deletes.
@@ -157,12 +174,7 @@ export class Translator {
       }
       ids.push(id)
       changes.set(id, { saved, clear, isAdapted: clear.id !== id, there })
-      // A record replaces one other, even if the backup has several for it.
-      if (same)
-        existing.set(
-          keyOf(same),
-          existing.get(keyOf(same))!.filter(({ id }) => id !== same.id),
-        )
+      take(target, id)
     }
     if (collection === 'bookmarks') {
       const { left, cut } = leaveCycles(changes, live)
