@@ -209,6 +209,11 @@ describe('restore', () => {
     expect(errors).toContain('1 of them will be in Other Bookmarks, because their folder was deleted')
     expect(query).toMatchObject({ bmkUri: 'place:sort=8', parentid: 'unfiled' })
     expect(unfiled!.children).toEqual(['last', 'query'])
+    await write(folder('unfiled', 'places', ['new', 'last', 'query']), bookmark('new', 'unfiled'))
+    const part = ['--overwrite', '--id', 'unfiled', '--id', 'query']
+    await restore(...part)
+    expect((await restore(...part)).errors).toContain('bookmarks: 0 to write')
+    expect((await now()).unfiled!.children).toEqual(['last', 'query', 'new'])
   })
 
   it('leaves what has another type now, with which Firefox syncs no bookmarks', async () => {

@@ -89,7 +89,7 @@ export function leaveCycles(
   const cut: string[] = []
   for (const [id, change] of changes) {
     if (!isInItself(id)) continue
-    adapt(change, { parentid: 'unfiled' })
+    moveToOther(change, changes)
     cut.push(id)
   }
   return { left, cut }
@@ -125,10 +125,17 @@ export function keepQueries(changes: ReadonlyMap<string, Change>, live: Live): s
     const { type, parentid } = change.clear
     const folder = textOf(parentid)
     if (type !== 'query' || known.has(folder)) continue
-    adapt(change, { parentid: 'unfiled' })
+    moveToOther(change, changes)
     gone.push(folder)
   }
   return gone
+}
+
+/** Moves a restored record to the end of Other Bookmarks; `unlistedByFolder` lists it if that folder is not restored. */
+function moveToOther(change: Change, changes: ReadonlyMap<string, Change>): void {
+  adapt(change, { parentid: 'unfiled' })
+  const other = changes.get('unfiled')
+  if (other) adapt(other, { children: [...listOf(other.clear.children), change.clear.id] })
 }
 
 /** Changes fields of a restored record. */
