@@ -80,6 +80,21 @@ describe('restore', () => {
     expect(await now()).toEqual(before)
   })
 
+  it('does not write a bookmark again that has the tags and keyword of its address in the form of Firefox', async () => {
+    const plain = { bmkUri: 'https://same.example/', tags: undefined }
+    const { write, restore } = await someone('twice', 'bookmarks', [
+      folder('menu', 'places', ['a', 'b']),
+      bookmark('a', 'menu', { ...plain, keyword: 'k' }),
+      bookmark('b', 'menu', { ...plain, keyword: 'k' }),
+    ])
+    await write(folder('menu', 'places', ['a', 'b', 'new']), bookmark('a', 'menu', plain))
+    await write(bookmark('b', 'menu', { ...plain, tags: [] }), bookmark('new', 'menu', plain))
+
+    const { errors } = await restore('--overwrite')
+
+    expect(errors).toContain('bookmarks: 0 to write')
+  })
+
   it('does not move back what was moved out of a folder before it was deleted', async () => {
     const { write, restore, now } = await someone('mover', 'bookmarks', [
       folder('menu', 'places', ['box']),

@@ -47,8 +47,11 @@ export function keepSharedFields(
     if (now && addressOf(now) !== addressOf(change.clear)) left.add(addressOf(now))
   }
   left.delete('')
+  // Firefox leaves out empty tags.
+  const inOneForm = (clear: ClearRecord) => ({ ...clear, keyword: undefined, ...sharedFields([clear]) })
   for (const [id, { clear }] of changes) {
-    const isThere = JSON.stringify(clear) === JSON.stringify(live.get(id))
+    const now = live.get(id)
+    const isThere = now && Bun.deepEquals(inOneForm(clear), inOneForm(now))
     if (isThere && !left.has(addressOf(clear))) changes.delete(id)
   }
   for (const clear of others) {
