@@ -10,6 +10,7 @@ import { runToEnd } from '../support/processes.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
+import { accountFile, runWith, valuesOf } from './world.ts'
 import { accountOf, encrypted, foreign, keyPairOf, linesOf } from '../examples/records.ts'
 
 const bridge = await startTestBridge({ writable: ['bookmarks', 'passwords', 'forms'] })
@@ -568,6 +569,29 @@ describe('restore', () => {
     expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 skipped')
     expect(said).toEndWith('  1 rejected: this bridge has not enabled writes to this collection\n')
     expect(code).toBe(3)
+  })
+
+  it('continues if the bridge does not expose a collection, and says so', async () => {
+    await using hiding = await startTestBridge({
+      settings: { readable_collections: 'crypto, meta, prefs' },
+      writable: ['prefs'],
+    })
+    const user = hiding.sandbox.addUser('hidden')
+    fillSampleData(hiding.sandbox, user, { bookmarks: 20, history: 3 })
+    const account = accountFile(valuesOf(hiding.sandbox, user))
+    const folder = makeFolder()
+    const asHidden = (...words: string[]) => runWith(account, words, undefined, { BRIDGE_URL: hiding.url })
+    await runWith(account, ['backup', folder])
+    hiding.sandbox.remove(user, 'prefs')
+
+    const restored = await asHidden('restore', folder, '--write')
+    const listed = await asHidden('ls', 'history')
+
+    expect(restored.errors).toContain(
+      'passwords: cannot be read: this bridge does not expose this collection\nprefs: 1 to write',
+    )
+    expect(listed.errors).toContain('Path not found: the bridge does not expose this collection, or')
+    expect([restored.code, listed.code]).toEqual([3, 1])
   })
 
   it('reports what was written when it fails midway', async () => {

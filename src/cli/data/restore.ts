@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { readKey, withoutQuotes } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
+import { errno } from '../../domain/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
 import { stopSignals } from '../signals.ts'
 import { backupNames, readState, type State } from './backup-folder.ts'
@@ -63,7 +64,13 @@ export function restore(options: GivenOptions, [given, ...named]: string[], host
     let isWhole = true
     for (const collection of collections) {
       stopping?.throwIfAborted()
-      const plan = await translator.plan(collection, wanted)
+      const plan = await translator.plan(collection, wanted).catch((error: ClientError) => {
+        // The keys could be read, so the address is right.
+        if (error.errno !== errno.unknownPath) throw error
+        tell(`${collection}: cannot be read: this bridge does not expose this collection`)
+      })
+      isWhole &&= plan !== undefined
+      if (!plan) continue
       count(session, collection, plan, overwrites)
       if (plan.requests.length > 0 && unsynced.has(collection)) tell(`  ${notSynced}`)
       const records = state.get(collection)?.records ?? 0

@@ -1,5 +1,6 @@
 import { ClientError } from '../../client/errors.ts'
 import { SyncClient } from '../../client/sync-client.ts'
+import { errno } from '../../domain/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
 import { nearest } from '../../settings/spelling.ts'
 import { startLoopbackBridge } from '../loopback-bridge.ts'
@@ -118,7 +119,9 @@ function originOfTokenServer(url: string): string {
   return url.replace(/\/1\.0\/sync\/1\.5\/?$/, '')
 }
 
-function adviceFor({ field }: ClientError): string {
+function adviceFor({ field, errno: number }: ClientError): string {
+  if (number === errno.unknownPath)
+    return ': the bridge does not expose this collection, or BRIDGE_URL has a wrong path'
   return field === null || field === 'bridgeUrl' ? '' : '\nGet new values with "sync-bridge connect".'
 }
 
