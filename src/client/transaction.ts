@@ -1,4 +1,5 @@
 import { unknownOutcome, type Requests } from './requests.ts'
+import type { ClientError } from './errors.ts'
 
 /** One request of a transaction. */
 export interface TransactionRequest {
@@ -30,7 +31,11 @@ export async function sendTransaction(
     ...(headers && { headers }),
     ...(data && { body: { data } }),
   }))
-  const { body } = await bridge.ask('/batch', { method: 'POST', body: { requests: below } })
+  const asked = bridge.ask('/batch', { method: 'POST', body: { requests: below } })
+  const { body } = await asked.catch((error: ClientError) => {
+    // A bridge returns neither 502 nor 504; a proxy does if it loses the response.
+    throw [502, 504].includes(error.status ?? 0) ? unknownOutcome(error) : error
+  })
   if (body.responses?.length !== below.length) throw unknownOutcome()
   return body.responses
 }

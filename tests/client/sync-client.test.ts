@@ -129,9 +129,12 @@ describe('SyncClient', () => {
     expect(await decryptRecord(client.keysOf('bookmarks'), data!)).toEqual({ id: 'one', title: 'one' })
   })
 
-  it('rejects a transaction whose responses are missing', async () => {
+  it.each([
+    ['are missing', {}],
+    ['a proxy has lost', { status: 504 }],
+  ])('rejects a transaction whose responses %s', async (_, init) => {
     const client = new SyncClient(accountAt(bridge), {
-      fetch: () => Promise.resolve(Response.json({ responses: [] })),
+      fetch: () => Promise.resolve(Response.json({ responses: [] }, init)),
     })
 
     const written = client.transaction([{ method: 'DELETE', collection: 'bookmarks', id: 'one' }])

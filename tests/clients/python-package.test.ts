@@ -637,7 +637,12 @@ describe('add_bookmark', () => {
     `reports that a write without a response may have been applied, and does not retry it${why}`,
     async () => {
       const { file } = await someone()
-      const faults: Fault[] = [{ kind: 'reset-after' }, { kind: 'reset-mid-body', afterBytes: 10 }]
+      const faults: Fault[] = [
+        { kind: 'reset-after' },
+        { kind: 'reset-mid-body', afterBytes: 10 },
+        { kind: 'status-after', status: 502, body: '{"message":"The service is unavailable"}' },
+        { kind: 'status-after', status: 504 },
+      ]
 
       for (const fault of faults) {
         const asked = planFor('/batch', fault)

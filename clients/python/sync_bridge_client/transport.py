@@ -78,6 +78,9 @@ class Requests:
                 has_renewed = True
                 self._renew()
                 continue
+            # A bridge returns neither 502 nor 504; a proxy does if it loses the response.
+            if body and refusal.status_code in (502, 504):
+                raise ClientError(LOST_ANSWER)
             seconds = _pause_of(refusal)
             if pauses == self._options.max_pauses or seconds is None:
                 raise _refused(refusal)
