@@ -62,8 +62,8 @@ export class Collection {
   ) {}
 
   /** The number of records, and the last change in ms since 1970. */
-  async count(): Promise<{ total: number; lastModified: number }> {
-    const { headers } = await this.source.requests.ask(this.path, { method: 'HEAD' })
+  async count(signal?: AbortSignal): Promise<{ total: number; lastModified: number }> {
+    const { headers } = await this.source.requests.ask(this.path, { method: 'HEAD', signal })
     return { total: Number(headers.get('Total-Records')), lastModified: momentOf(headers) }
   }
 
@@ -117,7 +117,7 @@ export class Collection {
       if (count === 1) return
       // If others have changed or deleted a record between two pages, the pages miss another one, so everything is read again.
       if (lastModified === 0) throw new ClientError('The response has no ETag: does a proxy remove it?')
-      if ((await this.count()).lastModified === lastModified) return
+      if ((await this.count(signal)).lastModified === lastModified) return
     }
   }
 

@@ -74,6 +74,19 @@ describe('Collection', () => {
     expect(await all(history.pages())).toHaveLength(1)
   })
 
+  it('stops at a signal, also while it checks whether the pages are complete', async () => {
+    const stopping = new AbortController()
+    const fetch = (url: string, init: RequestInit) => {
+      if (init.method === 'HEAD') stopping.abort(new Error('Stopped'))
+      return globalThis.fetch(url, init)
+    }
+    const history = new SyncClient(accountAt(bridge), { fetch }).collection('history')
+
+    const read = all(history.pages({ pageSize: 20, signal: stopping.signal }))
+
+    await expect(read).rejects.toThrow('Stopped')
+  })
+
   it('returns every record if one changes between two pages, that one in its latest version', async () => {
     const { sandbox, user } = bridge
     // Records of one upload have one timestamp, and the storage counts them to continue.
