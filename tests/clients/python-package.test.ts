@@ -796,7 +796,8 @@ describe('invalid responses', () => {
     const cut = await errorWith({ kind: 'reset-mid-body', afterBytes: 20 })
     planFor('/crypto/records/keys', { kind: 'status', status: 404, body: '<html>' })
     const elsewhere = (await play('count', file)).outcome.error
-    const { outcome } = await play('everything', file, { environment: { BRIDGE_URL: 'http://127.0.0.1:1' } })
+    const reach = async (url: string) =>
+      (await play('everything', file, { environment: { BRIDGE_URL: url } })).outcome.error
 
     const unexpected = 'The bridge sent an unexpected response: is this its address?'
     expect([other, unlisted, moved, uncounted, missing, elsewhere, cut]).toEqual([
@@ -808,7 +809,8 @@ describe('invalid responses', () => {
       'A proxy or another server returned 404: is this the address of the bridge?',
       'The response was cut off: the storage or the connection failed.',
     ])
-    expect(outcome.error).toBe('No response from the bridge at http://127.0.0.1:1. Is it running?')
+    for (const url of ['http://127.0.0.1:1', 'http://127.0.0.1:99999', `http://${'a'.repeat(64)}.example`])
+      expect(await reach(url)).toBe(`No response from the bridge at ${url}. Is it running?`)
   })
 })
 

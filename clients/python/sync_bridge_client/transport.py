@@ -114,12 +114,12 @@ class Requests:
             content, headers = self._session.request(method, path or "/", payload=body, allow_redirects=False)
         except requests.exceptions.JSONDecodeError as error:
             raise ClientError(LOST_ANSWER if body else _UNEXPECTED) from error
-        except (requests.exceptions.ConnectionError, requests.exceptions.Timeout) as error:
-            silent = f"No response from the bridge at {self._account.bridge_url}. Is it running?"
-            raise ClientError(LOST_ANSWER if body else silent) from error
-        except (OSError, ValueError) as error:
+        except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError) as error:
             broken = "The response was cut off: the storage or the connection failed."
             raise ClientError(LOST_ANSWER if body else broken) from error
+        except (OSError, ValueError) as error:
+            silent = f"No response from the bridge at {self._account.bridge_url}. Is it running?"
+            raise ClientError(LOST_ANSWER if body else silent) from error
         # A redirect of a HEAD looks like a success.
         if not ("Total-Records" in headers if method == "head" else _is_answer(content)):
             raise ClientError(LOST_ANSWER if body else _UNEXPECTED)
