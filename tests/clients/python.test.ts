@@ -98,8 +98,7 @@ describe.each(pythons)('Python $requirement', ({ requirement, python }) => {
         'not modified': [],
         // The client uses "-dash".
         dash: expect.objectContaining({ data: expect.objectContaining({ id: '-dash' }) }),
-        // The older client treats a string as a list of its letters.
-        'dash in a list': isOlder ? [] : ['-Dash'],
+        'dash in a list': ['-Dash'],
         collection: 'bookmarks',
         'read-only': 'HTTP 405',
         'wrong token': isOlder ? 'TypeError' : 'HTTP 401',

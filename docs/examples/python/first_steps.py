@@ -65,7 +65,7 @@ def one_record(client, record_id):
 
     `client.get_record(id=...)` rewrites ids that begin with "-", "_" or "{": those can only be asked for in a list.
     """
-    found = client.get_records(in_id=record_id)
+    found = client.get_records(in_id=[record_id])
     return found[0] if found else None
 
 
