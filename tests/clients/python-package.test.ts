@@ -479,6 +479,23 @@ describe('add_bookmark', () => {
     },
   )
 
+  itWithPython(`keeps the newest keyword of the address, as in JavaScript${why}`, async () => {
+    const { user, file, client } = await someone({ id: 'unfiled', type: 'folder', children: ['old', 'new'] })
+    for (const id of ['old', 'new'])
+      await upload({ sandbox: bridge.sandbox, user }, 'bookmarks', {
+        id,
+        type: 'bookmark',
+        bmkUri: 'https://a.example/',
+        keyword: id,
+      })
+    proxy.plan(() => null)
+
+    const { id } = await add(file, { url: 'https://a.example/' })
+
+    const records = await all((await client()).collection('bookmarks').records())
+    expect(records.find(({ stored }) => stored.id === id)?.clear).toMatchObject({ keyword: 'new' })
+  })
+
   itWithPython(`gives a new tag to more bookmarks than the bridge takes at once${why}`, async () => {
     const url = 'https://many.example/'
     const many = Array.from({ length: 60 }, (_, index) => ({

@@ -54,7 +54,8 @@ def add_bookmark(
     # Firefox does not upload it again in its own form, so other programs would get spaces and capitals of what was typed.
     address = address_of({"bmkUri": url})
     own_tags = _trimmed_tags(tags)
-    tops = bookmark_tree(client.collection("bookmarks").records())
+    records = list(client.collection("bookmarks").records())
+    tops = bookmark_tree(records)
     node = _find_folder(tops, folder)
     parent_id, parent_name = node.record.stored.id, node.clear.get("title")
     id = base64.urlsafe_b64encode(os.urandom(9)).decode()
@@ -69,7 +70,10 @@ def add_bookmark(
         "dateAdded": int(time.time() * 1000) - 1000,
         "tags": own_tags,
     }
-    others = [other for other in walk(tops) if address_of(other.clear) == address]
+    # In the order of the bridge, newest first: of several keywords, the newest remains.
+    nodes = {each.record.stored.id: each for each in walk(tops)}
+    listed = [nodes[record.stored.id] for record in records if record.stored.id in nodes]
+    others = [other for other in listed if address_of(other.clear) == address]
     shared = shared_fields([*(other.clear for other in others), child])
     untagged = [other for other in others if not set(shared["tags"]) <= set(tags_of(other.clear))]
     folder_put = _change(client, node, {"children": [*list_of(node.clear.get("children")), id]})
