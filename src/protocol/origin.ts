@@ -16,10 +16,17 @@ const exposedHeaders =
   'ETag, Last-Modified, Next-Page, Total-Records, Total-Objects, Quota-Remaining, Backoff, Retry-After, Alert, ' +
   'Content-Length, WWW-Authenticate'
 
+/** Whether web pages of an origin are allowed: those in `service.cors_origins`, and our own, whose origin browsers also send. */
+export function isAllowedOrigin(origin: string, settings: Settings): boolean {
+  const { corsOrigins, httpHost } = settings
+  if (corsOrigins === null || corsOrigins.has(origin)) return true
+  return httpHost !== null && new URL(publicOrigin(null, settings)).origin === origin
+}
+
 /** The CORS headers for an origin; empty if the operator does not allow it. */
-export function corsHeaders(origin: string, { corsOrigins }: Settings): Record<string, string> {
-  if (corsOrigins?.has(origin) === false) return {}
-  const allowed = corsOrigins === null ? '*' : origin
+export function corsHeaders(origin: string, settings: Settings): Record<string, string> {
+  if (!isAllowedOrigin(origin, settings)) return {}
+  const allowed = settings.corsOrigins === null ? '*' : origin
   return { 'Access-Control-Allow-Origin': allowed, 'Access-Control-Expose-Headers': exposedHeaders }
 }
 

@@ -9,6 +9,7 @@ import { discardBody, type Bodies, type IncomingBody } from '../load/bodies.ts'
 import type { MemoryBudget, RequestMemory } from '../load/memory.ts'
 import type { RequestLimit } from '../load/permits.ts'
 import type { ResponseStreams } from '../load/streams.ts'
+import { isAllowedOrigin } from '../protocol/origin.ts'
 import { errorReply, overload, type Reply } from '../protocol/reply.ts'
 import { readQuery, versionPrefix } from '../protocol/find.ts'
 import type { Address, RequestHeaders } from '../protocol/resource.ts'
@@ -170,7 +171,7 @@ export function checkCall(call: Call): void {
   const { origin, method, path, services } = call
   const { settings } = services
   checkHost(call.host, settings)
-  if (origin !== null && (origin.length > maxOriginLength || settings.corsOrigins?.has(origin) === false)) {
+  if (origin !== null && (origin.length > maxOriginLength || !isAllowedOrigin(origin, settings))) {
     throw invalid('header', 'Origin', 'is not allowed by service.cors_origins')
   }
   const hasEnded = settings.eos !== null && settings.eos.atMs <= call.startedAtMs

@@ -75,9 +75,6 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
   if (problems.length > 0 || missing.length > 0) {
     return { problems: [...problems.toSorted((a, b) => lineOf(a) - lineOf(b)), ...missing], warnings }
   }
-  const { httpHost, httpScheme, corsOrigins } = settings
-  // Browsers also send the origin of our own pages.
-  if (httpHost !== null) corsOrigins?.add(new URL(`${httpScheme ?? 'http'}://${httpHost}`).origin)
   return { settings, effective, warnings: [...warnings, ...collectionWarnings(given, settings)] }
 }
 

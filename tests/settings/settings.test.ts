@@ -179,15 +179,6 @@ service.record_a_put_enabled_delete_enabled = 1
     expect(settings.certificateCaBundle).toBe(pem)
   })
 
-  it("allows the origin of this service's own pages, whatever other origins are allowed", () => {
-    const lines = 'service.http_scheme = https\nservice.http_host = sync.example:443\n'
-
-    expect(settingsOf(`${least}${lines}service.cors_origins = https://a.example\n`).corsOrigins).toEqual(
-      new Set(['https://a.example', 'https://sync.example']),
-    )
-    expect(settingsOf(least + lines).corsOrigins).toBeNull()
-  })
-
   it('includes the certificates that cache_url names in its value', () => {
     const effective = 'rediss://:p@h/1?cacert=my%20ca.pem'
     const outcome = read(`${least}service.cache_url = ${effective}\n`, {

@@ -95,13 +95,15 @@ describe('SIGHUP', () => {
     fetch(`${bridge.url}/v1/buckets/b/collections/tabs/records/a`, { method: 'PUT', body: '{}' })
 
   it('applies new settings: writes, pauses, the end of service, origins and the log level', async () => {
-    await using bridge = await startExecutable()
+    const ownPages = { http_scheme: 'https', http_host: 'own.example:443' }
+    await using bridge = await startExecutable({ settings: ownPages })
     expect((await put(bridge)).status).toBe(405)
 
     await rewriteSettings(
       bridge,
       (text) =>
-        `${text}record_tabs_put_enabled = true\nbackoff = 77\nretry_after_seconds = 99\neos = 2099-01-01\n` +
+        // The host needs a restart, so the pages keep their origin.
+        `${text.replace('own.example', 'next.example')}record_tabs_put_enabled = true\nbackoff = 77\nretry_after_seconds = 99\neos = 2099-01-01\n` +
         'cors_origins = https://app.example\nlogging_level = debug\n',
     )
     bridge.signal('SIGHUP')
@@ -110,8 +112,10 @@ describe('SIGHUP', () => {
     expect((await put(bridge)).status).toBe(401)
     const { headers } = await fetch(`${bridge.url}/v1/`)
     expect([headers.get('backoff'), headers.get('alert')]).toEqual(['77', '{"code":"soft-eol"}'])
-    const foreign = await fetch(`${bridge.url}/v1/`, { headers: { Origin: 'https://other.example' } })
-    expect(foreign.status).toBe(400)
+    const askFrom = (origin: string) => fetch(`${bridge.url}/v1/`, { headers: { Origin: origin } })
+    expect((await askFrom('https://other.example')).status).toBe(400)
+    const own = await askFrom('https://own.example')
+    expect(own.headers.get('access-control-allow-origin')).toBe('https://own.example')
   })
 })
 
