@@ -96,6 +96,8 @@ export function createLineWriter(output: Pick<Output, 'write'>, onRecovered: (dr
   let queuedBytes = 0
   let dropped = 0
   let reported = 0
+  /** Whether the last write failed. */
+  let hasFailed = false
   /** Resolves when the queue is empty. */
   let writing: Promise<void> | null = null
 
@@ -105,7 +107,9 @@ export function createLineWriter(output: Pick<Output, 'write'>, onRecovered: (dr
       const over = queue.findIndex((line) => (bytes += Buffer.byteLength(line) + 1) > pieceBytes)
       const lines = queue.splice(0, over === -1 ? queue.length : Math.max(over, 1))
       const text = `${lines.join('\n')}\n`
-      const error = await output.write(text)
+      // A full disk may have taken the start of a line, which must not join this one.
+      const error = await output.write(hasFailed ? `\n${text}` : text)
+      hasFailed = error !== null
       queuedBytes -= Buffer.byteLength(text)
       if (error) dropped += lines.length
       else if (queue.length === 0 && dropped > reported) {

@@ -52,7 +52,7 @@ describe('createLineWriter', () => {
     expect(writer.dropped()).toBe(2)
   })
 
-  it('counts the lines that could not be written, and continues', async () => {
+  it('counts the lines that could not be written, and continues on a line of its own', async () => {
     const { sink, texts, take } = slowSink()
     const lost: number[] = []
     const writer = createLineWriter(sink, (count) => lost.push(count))
@@ -60,10 +60,10 @@ describe('createLineWriter', () => {
     for (const line of ['a', 'b', 'c']) writer.write(line)
     await take(new Error('EPIPE'))
     await take(new Error('EPIPE'))
-    writer.write('d')
-    await take()
+    for (const line of ['d', 'e']) writer.write(line)
+    for (let pieces = 0; pieces < 2; pieces++) await take()
 
-    expect(texts).toEqual(['a\n', 'b\nc\n', 'd\n'])
+    expect(texts).toEqual(['a\n', '\nb\nc\n', '\nd\n', 'e\n'])
     expect(writer.dropped()).toBe(3)
     expect(lost).toEqual([3])
   })
