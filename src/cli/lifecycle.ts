@@ -1,4 +1,4 @@
-import { listenForMetrics, pageUrls } from './listening.ts'
+import { pageUrls } from './listening.ts'
 import { createNotifier, takeoverRisk } from './linux.ts'
 import { createChanges, type RunningService, type ServiceContext } from './reload.ts'
 import type { StopOrders } from './signals.ts'
@@ -8,20 +8,16 @@ const minTakeoverDelayMs = 1000
 
 /**
  * Runs a listening service until a signal stops it or a successor has taken over; notifies the service manager and the log. Returns the
- * exit code.
+ * exit code. `metrics`: their own listener, if there is one.
  */
 export async function runUntilStopped(
   context: ServiceContext,
   service: RunningService,
   orders: StopOrders,
+  metrics: { stop(): unknown } | null,
 ): Promise<number> {
   const { settings, host } = context
   const { log } = context.output
-  const metrics = await listenForMetrics(context, service)
-  if (metrics === 'failed') {
-    await service.abort?.()
-    return 1
-  }
   const onFailure = (reason: string) => log.debug('not notified', { reason })
   const notifier = createNotifier(host.environment, onFailure)
   const changes = createChanges(context, service, notifier)

@@ -103,14 +103,16 @@ export async function describeAddressError(
 }
 
 /**
- * Serves only `/__metrics__` at `service.metrics_listen`; null if that is not set. `failed` if the address can't be used, with an error on
- * stderr.
+ * Serves only `/__metrics__` at `service.metrics_listen`, once the service runs; null if that is not set. `failed` if the address can't be
+ * used, with an error on stderr.
  */
-export async function listenForMetrics({ settings, host }: ServiceContext, service: RunningService) {
+export async function listenForMetrics({ settings, host }: ServiceContext, service: Promise<RunningService>) {
   const address = metricsAddress(settings)
   if (!address) return null
   const answer = async () =>
-    new Response(renderFamilies(await service.families()), { headers: { 'Content-Type': expositionType } })
+    new Response(renderFamilies(await (await service).families()), {
+      headers: { 'Content-Type': expositionType },
+    })
   const server = await listenAt(address, host, () => {
     if (!sharesAddresses(settings, host)) requireFree(address)
     return Bun.serve({

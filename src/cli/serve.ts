@@ -1,13 +1,13 @@
 import { startBridge, type Bridge, type BridgeOptions } from '../service/bridge.ts'
 import { runUntilStopped } from './lifecycle.ts'
-import { listenAt, publicAddress, requireFree, sharesAddresses } from './listening.ts'
+import { listenAt, listenForMetrics, publicAddress, requireFree, sharesAddresses } from './listening.ts'
 import { createOutputLog } from './output.ts'
 import { stopSignals } from './signals.ts'
 import { runWorker } from './worker.ts'
 import { startWorkers } from './workers.ts'
 import type { Settings } from '../settings/settings.ts'
 import type { Host } from './host.ts'
-import type { RereadSettings, ServiceContext } from './reload.ts'
+import type { RereadSettings, RunningService, ServiceContext } from './reload.ts'
 
 /**
  * Runs the bridge until a signal stops it, in this process or in workers that this process supervises. SIGTERM or SIGINT: stops gracefully
@@ -34,10 +34,18 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
     address.port !== 0 && sharesAddresses(settings, host) ? address.port : requireFree(address),
   )
   if (port === null) return 1
+  const running = Promise.withResolvers<RunningService>()
+  // Before the public port: a successor that can't start must not have accepted requests.
+  const metrics = await listenForMetrics(context, running.promise)
+  if (metrics === 'failed') return 1
+  const runService = (service: RunningService) => {
+    running.resolve(service)
+    return runUntilStopped(context, service, orders, metrics)
+  }
   if (processes && settings.workers > 1) {
     const { service, started } = startWorkers(context, processes, port)
     const exitCode = await Promise.race([started, orders.stop.then(() => 0)])
-    if (exitCode === null) return runUntilStopped(context, service, orders)
+    if (exitCode === null) return runService(service)
     await service.abort?.()
     return exitCode
   }
@@ -45,7 +53,7 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
   const bridge = await listen(context, { sharesPort })
   if (!bridge) return 1
   const stop = (delayMs: number) => bridge.stop(settings.shutdownGraceSeconds * 1000, delayMs)
-  return runUntilStopped(context, { ...bridge, stop }, orders)
+  return runService({ ...bridge, stop })
 }
 
 /** The bridge; null if the address can't be used, with an error on stderr. */

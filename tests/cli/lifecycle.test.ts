@@ -28,7 +28,7 @@ describe('runUntilStopped', () => {
     }
     const output = createOutputLog(settings, host, host.stdout)
     const orders = { stop: stop.promise, abort: Promise.withResolvers<number>().promise }
-    const running = runUntilStopped({ settings, host, output, reread }, service, orders)
+    const running = runUntilStopped({ settings, host, output, reread }, service, orders, null)
     await eventually('it listens', () => signals.has('SIGHUP') && host.out.includes('listening'))
 
     signals.get('SIGHUP')!()

@@ -137,6 +137,27 @@ describe('SIGUSR2', () => {
     expect(await backoffOf(service.url)).toBe('5')
     expect(service.events('taken over')).toEqual([])
   })
+
+  it('loses no request if the new process cannot serve the metrics', async () => {
+    await using taken = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response('') })
+    const service = await startService()
+    writeSettings(service.folder, { metrics_listen: `127.0.0.1:${taken.port}` })
+    const outcomes = new Set<unknown>()
+    const over = new AbortController()
+    const clients = Array.from({ length: 12 }, async () => {
+      while (!over.signal.aborted)
+        outcomes.add(await backoffOf(service.url).catch((error: { code?: unknown }) => error.code))
+    })
+
+    for (let trial = 0; trial < 5; trial++) {
+      service.first.signal('SIGUSR2')
+      await service.next('takeover failed')
+    }
+    over.abort()
+    await Promise.all(clients)
+
+    expect(outcomes).toEqual(new Set([null]))
+  })
 })
 
 describe('the first process of a container', () => {
