@@ -75,7 +75,7 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   const [trouble, code] = redisError
   const problem =
     trouble === 'refused'
-      ? `refuses commands (${code ?? trouble}): give its user +get +set +del +ping, set maxmemory-policy, or name the master`
+      ? `refuses commands (${code ?? trouble}): give its user +get +set +del +ping, set maxmemory-policy, name the master, or write redis+cluster:// for a cluster`
       : `no response (${code ?? trouble}): check service.cache_url, or set service.cache_backend = memory`
   return {
     'token server': { ok: refusal === null, detail: refusal ?? 'OK' },
@@ -166,9 +166,15 @@ async function tryStatsd(address: NonNullable<Settings['statsdUrl']>): Promise<V
 async function keepsEntriesSoon(store: NonNullable<ReturnType<typeof connect>['store']>): Promise<boolean> {
   for (let attempt = 0; attempt < 20; attempt++) {
     try {
-      await store.set('check', '', 1000)
-      await store.get('check')
-      await store.delete('check')
+      // Several keys, because a member of a cluster refuses those of the other members.
+      const keys = Array.from({ length: 16 }, (_, index) => `check-${index}`)
+      await Promise.all(
+        keys.map(async (key) => {
+          await store.set(key, '', 1000)
+          await store.get(key)
+          await store.delete(key)
+        }),
+      )
       if (await store.ping()) return true
     } catch {
       // `redisTrouble` has the reason.

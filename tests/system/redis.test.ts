@@ -2,9 +2,9 @@ import { describe, expect, it } from 'bun:test'
 
 import { newClients, startLoad, startNodes, Client } from '../operate/nodes.ts'
 import { eventually } from '../support/eventually.ts'
-import { serve } from '../support/executable.ts'
+import { iniText, makeFolder, run, serve } from '../support/executable.ts'
 import { freePort } from '../support/free-port.ts'
-import { createRedisServer } from '../support/redis-server.ts'
+import { createRedisServer, startRedisServer } from '../support/redis-server.ts'
 import { startSandbox } from '../support/sandbox.ts'
 
 /** Some requests of each client. */
@@ -91,4 +91,22 @@ describe('serve without Redis and token server', () => {
     expect(body).toEqual({ storage: true, cache: true, permission: true })
     expect(code).toBe(0)
   }, 300_000)
+})
+
+describe('check', () => {
+  it('reports a member of a cluster that is named as a single server', async () => {
+    const partial = ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no']
+    await using member = await startRedisServer({ args: partial })
+    await member.command('CLUSTER', 'ADDSLOTSRANGE', '8192', '16383')
+    await eventually('it takes the keys of its slots', async () => {
+      return (await member.command('SET', 'foo', '1').catch(String)) === 'OK'
+    })
+    const settings = { token_server_url: 'http://127.0.0.1:1', cache_backend: 'redis', cache_url: member.url }
+    const cwd = makeFolder({ 'bridge.ini': iniText(settings) })
+
+    const { stderr } = await run(['check', '--config', 'bridge.ini'], { cwd })
+
+    expect(stderr).toContain('cache: refuses commands (')
+    expect(stderr).toContain('write redis+cluster:// for a cluster')
+  })
 })
