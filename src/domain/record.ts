@@ -172,8 +172,7 @@ function evaluateRead(precondition: Precondition, current: Timestamp): UnmetPrec
 }
 
 export type GetOutcome =
-  /** `json`: the record's exposed JSON, if it is already at hand. */
-  | { outcome: 'found'; record: SyncRecord; json?: string }
+  | { outcome: 'found'; record: SyncRecord }
   | { outcome: 'not-modified'; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; existing: SyncRecord }
   | { outcome: 'missing' }

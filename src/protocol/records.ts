@@ -35,7 +35,7 @@ export const getRecord = declare({
   errorStatuses: [304, 404],
   operation: (input, problems) => ({ kind: 'get', ...readTarget(input, problems) }),
   reply: (outcome, { headers }) =>
-    outcome.outcome === 'found' ? recordReply(outcome.record, outcome.json) : withoutRecord(outcome, headers),
+    outcome.outcome === 'found' ? recordReply(outcome.record) : withoutRecord(outcome, headers),
 })
 
 export const putRecord = declare({
@@ -126,8 +126,9 @@ function readRecordInput(body: unknown): RecordInput {
 const invalidPayload = (description: string) => invalid('body', 'data.payload', description)
 
 /** The reply to GET and PUT of a record. */
-function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
-  return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
+function recordReply(record: SyncRecord): Reply {
+  const body = `{"data":${toExposedJson(record)}}`
+  return { status: 200, headers: versionHeaders(record.lastModified), body }
 }
 
 const wantsRepresentation = /(?:^|[,; ])return=representation(?:$|[,; ])/

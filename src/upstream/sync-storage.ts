@@ -47,12 +47,8 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
    * the record anyway.
    */
   async get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
-    const found = readRecordResponse(await this.read(recordRequest(collection, id)), id)
-    if (!found) return { outcome: 'missing' }
-    const { record, json } = found
-    const outcome = evaluateGet(precondition, record)
-    if (json !== null && outcome.outcome === 'found') outcome.json = json
-    return outcome
+    const response = await this.read(recordRequest(collection, id))
+    return evaluateGet(precondition, readRecordResponse(response, id))
   }
 
   collectionTimestamps() {
