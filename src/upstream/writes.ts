@@ -58,11 +58,15 @@ export class StorageWrites extends StorageCalls {
     if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
     let timestamp = since
     for (const request of deletions(collection, ids)) {
-      const response = await this.send({ ...request, headers: unmodifiedSinceHeader(timestamp) })
+      const headers = unmodifiedSinceHeader(timestamp)
+      // Once a request has deleted something, no failure is without effect, or an undo would take its own deletions for another writer's.
+      const isBegun = timestamp !== since
+      const response = await this.send({ ...request, headers }).catch((error: unknown) => {
+        throw isBegun ? partlyDeleted(error) : error
+      })
       if (response.status === 412) {
-        if (response.mayBeRepeated !== true) return { outcome: 'moved' }
-        const message = 'Unknown whether the deletion was applied: the collection has changed'
-        throw new UpstreamError('connection-lost', message, { status: 412, applied: 'unknown' })
+        if (!isBegun && response.mayBeRepeated !== true) return { outcome: 'moved' }
+        throw partlyDeleted(new UpstreamError('refused', 'The collection has changed', { status: 412 }))
       }
       timestamp = readTimestamp(response) ?? timestamp
     }
@@ -86,6 +90,13 @@ export class StorageWrites extends StorageCalls {
     const maxBytes = maxResultBytes
     return this.send({ method: 'POST', path, query, headers, body, subject, maxBytes })
   }
+}
+
+/** The error for a deletion of which an unknown part was applied. */
+function partlyDeleted(cause: unknown): UpstreamError {
+  const { status, retryAfterSeconds } = cause instanceof UpstreamError ? cause : {}
+  const options = { status, retryAfterSeconds, applied: 'unknown', cause } as const
+  return new UpstreamError('connection-lost', 'Unknown whether the deletion was applied', options)
 }
 
 function committed({ status, headers }: UpstreamResponse, result: UploadResult): CommitOutcome {

@@ -255,12 +255,22 @@ describe('remove', () => {
     expect(stored()).toEqual({ a: 'old', b: 'old', 'c,d': 'theirs' })
   })
 
-  it('returns `moved` if another writer comes between two requests', async () => {
-    const { storage, before, proxy } = await start()
-    proxy.plan(({ index }) => (index === 0 ? null : { kind: 'status', status: 412 }))
+  it.each<[string, Fault]>([
+    ['another writer came in between', { kind: 'status', status: 412 }],
+    ['of a conflict', { kind: 'status', status: 409 }],
+    ['the quota is used up', { kind: 'status', status: 403 }],
+  ])(
+    'never fails as if nothing was deleted after the first of two requests, because %s',
+    async (_, fault) => {
+      const { storage, before, proxy, stored } = await start()
+      proxy.plan(({ index }) => (index === 0 ? null : fault))
 
-    expect(await storage.remove('tabs', ['a', 'c,d'], before)).toEqual({ outcome: 'moved' })
-  })
+      const failure = await failureOf(storage.remove('tabs', ['a', 'c,d'], before))
+
+      expect(failure).toMatchObject({ failure: 'connection-lost', applied: 'unknown' })
+      expect(stored()).toEqual({ b: 'old', 'c,d': 'old' })
+    },
+  )
 })
 
 describe('rejected credentials of a write', () => {
