@@ -1,4 +1,4 @@
-import { UpstreamError } from '../domain/errors.ts'
+import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { HeldMemory } from '../domain/record-storage.ts'
 
 export interface BudgetOptions {
@@ -98,4 +98,10 @@ export class Budget {
     this.#held.set(index, bytes)
     return true
   }
+}
+
+/** The error for a list or record that does not fit into the response. */
+export function noRoom(): ServiceError {
+  const message = 'Too large for the response of a batch: send this request on its own'
+  return new ServiceError(413, errno.requestTooLarge, message)
 }

@@ -7,8 +7,9 @@ import {
   type Known,
   type NumberedOperation,
 } from './simulate.ts'
+import type { ServiceError } from '../domain/errors.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
-import type { RecordWrite, Rejection, StorageLimits } from '../domain/record-storage.ts'
+import type { RecordWrite, StorageLimits } from '../domain/record-storage.ts'
 
 /** The changes to one collection: one upload, or one deletion. */
 interface Plan {
@@ -75,7 +76,7 @@ export class CollectionState {
   }
 
   /** Notes that the storage rejected these records. */
-  reject(rejected: ReadonlyMap<string, Rejection>): void {
+  reject(rejected: ReadonlyMap<string, ServiceError>): void {
     if (rejected.size > 0) this.update({ rejected: new Map([...this.known.rejected, ...rejected]) })
   }
 
@@ -91,7 +92,7 @@ export class CollectionState {
    */
   settle(
     at: Timestamp,
-    refused: ReadonlyMap<string, Rejection>,
+    refused: ReadonlyMap<string, ServiceError>,
     isRemoval: boolean,
     seenAt: Timestamp,
   ): void {

@@ -3,11 +3,11 @@ import { joinBytes } from '../domain/bytes.ts'
 import { readListDocument } from '../domain/list.ts'
 import { evaluateCollection, evaluateGet } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
+import { noRoom, type Budget } from './budget.ts'
 import { baseOptions, type BaseList } from './list-page.ts'
 import { isWrite, type CollectionView, type NumberedOperation } from './simulate.ts'
 import type { FailedOutcome, Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { BulkStorage, ByteSource, RecordPage } from '../domain/record-storage.ts'
-import type { Budget } from './budget.ts'
 
 /** A read that sets the outcomes of the operations with these indices. */
 export interface Read {
@@ -85,12 +85,13 @@ async function readList(
   { collection, options, precondition }: Extract<Operation, { kind: 'list' }>,
   index: number,
   budget: Budget,
-): Promise<OutcomeOf['list']> {
-  if (budget.isSpent) return { outcome: 'too-large' }
+): Promise<OutcomeOf['list'] | FailedOutcome> {
+  if (budget.isSpent) return { outcome: 'failed', error: noRoom() }
   const outcome = await storage.list(collection, options, precondition)
   if (outcome.outcome !== 'page') return outcome
   const document = await readBytes(outcome.page.document, index, budget)
-  return document ? { outcome: 'page', page: { ...outcome.page, document } } : { outcome: 'too-large' }
+  if (!document) return { outcome: 'failed', error: noRoom() }
+  return { outcome: 'page', page: { ...outcome.page, document } }
 }
 
 /** Parses a buffered list, so that written records can be merged in. */

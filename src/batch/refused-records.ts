@@ -1,5 +1,5 @@
-import { isWriteConflict, ServiceError } from '../domain/errors.ts'
-import type { BulkStorage, RecordWrite, Rejection } from '../domain/record-storage.ts'
+import { isWriteConflict, rejectedRecord, ServiceError } from '../domain/errors.ts'
+import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
 import type { Budget } from './budget.ts'
 
@@ -17,8 +17,11 @@ interface Target {
  * Finds the records that make the storage reject an upload with 400 or 413, by staging halves, which leaves no trace. Empty if the storage
  * rejects everything or can't stage.
  */
-export async function findRefused(target: Target, uploads: RecordWrite[][]): Promise<Map<string, Rejection>> {
-  const refused = new Map<string, Rejection>()
+export async function findRefused(
+  target: Target,
+  uploads: RecordWrite[][],
+): Promise<Map<string, ServiceError>> {
+  const refused = new Map<string, ServiceError>()
   const { batch } = await target.storage.limits()
   if (!batch || (await rejectionOf(target, [])) !== null) return refused
   const search = async (records: RecordWrite[]): Promise<void> => {
@@ -33,25 +36,23 @@ export async function findRefused(target: Target, uploads: RecordWrite[][]): Pro
   return refused
 }
 
-/** The reason that a refusal gives about the records; null if they are not at fault. */
-export function toRejection({ status }: ServiceError): Rejection | null {
-  if (status === 400) return 'invalid'
-  return status === 413 ? 'too-large' : null
+/** Whether a refusal is about the records of an upload. */
+export function blamesRecords({ status }: ServiceError): boolean {
+  return status === 400 || status === 413
 }
 
 /** Why the storage does not accept these records in a staged batch; null if it does. */
 async function rejectionOf(
   { storage, collection, since, budget }: Target,
   records: RecordWrite[],
-): Promise<Rejection | null> {
+): Promise<ServiceError | null> {
   for (let failures = 1; ; failures += 1) {
     budget.requireTime()
     try {
       await storage.stage(collection, records, since, null)
       return null
     } catch (error) {
-      const reason = error instanceof ServiceError ? toRejection(error) : null
-      if (reason !== null) return reason
+      if (error instanceof ServiceError && blamesRecords(error)) return rejectedRecord(error.status === 413)
       // MariaDB can only create a few batch ids per user within 10 ms; it rejects more as write conflicts.
       if (!isWriteConflict(error) || failures > maxRetries) throw error
       await budget.backOff(failures)

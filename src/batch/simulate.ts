@@ -1,4 +1,4 @@
-import { invalid, type ServiceError } from '../domain/errors.ts'
+import { rejectedRecord, type ServiceError } from '../domain/errors.ts'
 import {
   allowsDelete,
   allowsPut,
@@ -11,7 +11,7 @@ import {
 } from '../domain/record.ts'
 import { composePage, type BaseList, type Overlay } from './list-page.ts'
 import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
-import type { RecordWrite, Rejection, Snapshot, StorageLimits } from '../domain/record-storage.ts'
+import type { RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 
@@ -35,7 +35,7 @@ export interface CollectionView extends Snapshot {
 export interface Known {
   view: CollectionView
   /** Records that the storage rejected. */
-  rejected: ReadonlyMap<string, Rejection>
+  rejected: ReadonlyMap<string, ServiceError>
   /** Why no write is possible; null if writes are possible. */
   failure: ServiceError | null
   /** The storage's limits; null while unknown. */
@@ -126,7 +126,7 @@ export class Simulation {
   }
 
   #list({ options }: OperationOf<'list'>, index: number) {
-    const base = this.#known.view.lists.get(index) ?? ({ outcome: 'too-large' } as const)
+    const base = this.#known.view.lists.get(index)!
     const changed = [...this.#states].flatMap(([id, state]) =>
       state.record === state.base ? [] : [{ id, record: state.record }],
     )
@@ -143,14 +143,13 @@ export class Simulation {
     const { rejected, failure, limits } = this.#known
     const maxBytes = limits?.maxRecordPayloadBytes ?? Number.POSITIVE_INFINITY
     if (Buffer.byteLength(input.payload ?? '') > maxBytes) {
-      return () => ({ outcome: 'rejected', reason: 'too-large' })
+      return () => ({ outcome: 'failed', error: rejectedRecord(true) })
     }
     if (!allowsPut(precondition, before?.lastModified ?? null)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
-    const reason = rejected.get(id)
-    if (reason) return () => ({ outcome: 'rejected', reason })
-    if (failure) return () => ({ outcome: 'failed', error: failure })
+    const error = rejected.get(id) ?? failure
+    if (error) return () => ({ outcome: 'failed', error })
     // Writes omitted fields with their stored values, because whether a write of the ttl alone makes a new version depends on the request.
     // The row of a record deleted before also keeps its sortindex.
     const { payload = before?.payload ?? '', sortindex = (before ?? base)?.sortindex } = input
@@ -172,8 +171,7 @@ export class Simulation {
     if (!allowsDelete(precondition, before.lastModified)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
-    const refusal = rejected.has(id) ? invalid('path', 'record_id', 'was rejected by the storage') : null
-    const error = failure ?? refusal
+    const error = failure ?? rejected.get(id)
     if (error) return () => ({ outcome: 'failed', error })
     state.record = null
     state.change = state.base ? null : undefined

@@ -1,7 +1,7 @@
-import { errno, isRefusal, ServiceError } from '../domain/errors.ts'
+import { isRefusal, type ServiceError } from '../domain/errors.ts'
 import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { runBounded, type Locks } from '../domain/bounded.ts'
-import { Budget, type BudgetOptions } from './budget.ts'
+import { Budget, noRoom, type BudgetOptions } from './budget.ts'
 import { fitsAnyStorage } from './collection-state.ts'
 import { commitOrUndo } from './commit.ts'
 import { readsOf, type Read } from './reads.ts'
@@ -282,8 +282,3 @@ class Transaction implements TransactionContext {
 
 /** Upper bound of the bytes of a collection in the response. */
 const bytesOfCollection = 96
-
-function noRoom(): ServiceError {
-  const message = 'Too large for the response of a batch: send this request on its own'
-  return new ServiceError(413, errno.requestTooLarge, message)
-}

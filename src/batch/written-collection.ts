@@ -1,19 +1,20 @@
-import { errno, isRefusal, isWithoutEffect, ServiceError, UpstreamError } from '../domain/errors.ts'
+import {
+  errno,
+  isRefusal,
+  isWithoutEffect,
+  rejectedRecord,
+  ServiceError,
+  UpstreamError,
+} from '../domain/errors.ts'
 import { absentId, CollectionReader } from './collection-reader.ts'
 import { CollectionState, fitsOneBatch } from './collection-state.ts'
 import { removeRows } from './expired-rows.ts'
 import { evaluateProbe } from './probe.ts'
-import { findRefused, toRejection } from './refused-records.ts'
+import { blamesRecords, findRefused } from './refused-records.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
 import { backOff, type TransactionContext } from './transaction-context.ts'
 import { Undo } from './undo.ts'
-import type {
-  BulkStorage,
-  CommitOutcome,
-  RecordWrite,
-  Rejection,
-  Snapshot,
-} from '../domain/record-storage.ts'
+import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { Timestamp } from '../domain/record.ts'
 
 /** Maximum attempts to prevent a lost write from being applied late. */
@@ -168,7 +169,7 @@ export class WrittenCollection {
       if (outcome.outcome === 'committed') {
         this.context.beginCommit()
         const left = uploads.slice(place + 1).flat()
-        const refused = new Map(left.map(({ id }) => [id, 'too-large'] as const))
+        const refused = new Map(left.map(({ id }) => [id, rejectedRecord(true)] as const))
         this.#settle(outcome.timestamp, new Map([...outcome.rejected, ...refused]), { isRemoval: false })
         return true
       }
@@ -213,7 +214,7 @@ export class WrittenCollection {
       )
     }
     const { writes, uploads } = state.plan
-    if (toRejection(refusal) !== null && writes.length > 1) {
+    if (blamesRecords(refusal) && writes.length > 1) {
       const target = { storage, collection, since: state.since, budget: context.budget }
       const refused = await findRefused(target, uploads)
       this.#stagedBatch = null
@@ -234,7 +235,7 @@ export class WrittenCollection {
 
   #settle(
     at: Timestamp,
-    refused: ReadonlyMap<string, Rejection>,
+    refused: ReadonlyMap<string, ServiceError>,
     { isRemoval = this.#isRemoval, seenAt = at } = {},
   ): void {
     this.state.settle(at, refused, isRemoval, seenAt)
@@ -290,7 +291,7 @@ export class WrittenCollection {
     const { plan, known, since } = this.state
     const result = evaluateProbe(plan.writes, known.view.records, since, snapshot)
     if (result.verdict !== 'applied') return result.verdict
-    const refused = new Map(result.refused.map((id) => [id, 'invalid'] as const))
+    const refused = new Map(result.refused.map((id) => [id, rejectedRecord(false)] as const))
     this.#settle(result.timestamp, refused, { seenAt: snapshot.timestamp })
     return 'applied'
   }

@@ -74,6 +74,12 @@ export function invalid(
   return invalidRequest([{ location, name, description }], extras)
 }
 
+/** The error for a record that the storage rejects: it is too large, or its id or a field is invalid. */
+export function rejectedRecord(isTooLarge: boolean): ServiceError {
+  if (!isTooLarge) return invalid('path', 'record_id', 'was rejected by the storage')
+  return new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts')
+}
+
 /**
  * Whether the storage definitely rejected the operation: nothing was written, a retry would not help, and other operations are not affected.
  */

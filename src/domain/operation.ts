@@ -14,7 +14,6 @@ import type {
   ListOptions,
   ListOutcome,
   RecordCount,
-  Rejection,
 } from './record-storage.ts'
 
 /** One read or write of a client, alone or as part of a transaction. */
@@ -41,15 +40,13 @@ export interface FailedOutcome {
 }
 
 export interface OutcomeOf {
-  /** `too-large`: the list does not fit into the response of a transaction. */
-  list: ListOutcome | { outcome: 'too-large' }
+  list: ListOutcome
   count: ({ outcome: 'counted' } & RecordCount) | UnmetPrecondition
   get: GetOutcome
   /** `stored`: the stored record; fields that the client left out keep their value. */
   put:
     | { outcome: 'stored'; record: SyncRecord }
     | { outcome: 'precondition-failed'; existing: SyncRecord | null }
-    | { outcome: 'rejected'; reason: Rejection }
   delete:
     | { outcome: 'deleted'; id: string; timestamp: Timestamp }
     | { outcome: 'precondition-failed'; existing: SyncRecord }

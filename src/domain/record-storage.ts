@@ -1,3 +1,4 @@
+import type { ServiceError } from './errors.ts'
 import type {
   GetOutcome,
   Precondition,
@@ -102,20 +103,17 @@ export interface Snapshot {
 /** One record to write; absent fields keep their stored value. */
 export type RecordWrite = RecordInput & { id: string }
 
-/** Why the storage rejected a record. */
-export type Rejection = 'invalid' | 'too-large'
-
 /**
  * The outcome of a write that was conditional on the collection's timestamp.
  * - `moved`: another writer changed the collection first; nothing was written.
- * - `committed`: `rejected` has the ids that the storage rejected, with the reason; the others were written.
+ * - `committed`: `rejected` has the ids that the storage rejected, with the error for the client; the others were written.
  */
 export type CommitOutcome =
-  { outcome: 'committed'; timestamp: Timestamp; rejected: Map<string, Rejection> } | { outcome: 'moved' }
+  { outcome: 'committed'; timestamp: Timestamp; rejected: Map<string, ServiceError> } | { outcome: 'moved' }
 
 /** `staged`: invisible until its commit. `committed`: this storage can't stage and wrote at once. */
 export type StageOutcome =
-  { outcome: 'staged'; batch: string; rejected: Map<string, Rejection> } | CommitOutcome
+  { outcome: 'staged'; batch: string; rejected: Map<string, ServiceError> } | CommitOutcome
 
 /** The limits of a storage; see Sync 1.5 API, `info/configuration`. Absent keys have the protocol's defaults. */
 export interface StorageLimits {

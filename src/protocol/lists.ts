@@ -1,5 +1,5 @@
 /** Lists and counts the records of a collection. */
-import { errno, ServiceError, type Problem } from '../domain/errors.ts'
+import type { Problem } from '../domain/errors.ts'
 import { firstTimestampOf, isOffset, readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
 import {
@@ -66,7 +66,7 @@ export const listRecords = declare({
         return pageReply({ timestamp, document: toListDocument([]), count, next: null }, input, settings)
       }
       default:
-        return replyWithoutPage(outcome)
+        return unmetPreconditionReply(outcome)
     }
   },
 })
@@ -132,16 +132,6 @@ function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQ
   const isFiltered = older !== undefined || selectsIds(options) || position || query.min_last_modified
   const isEmpty = count === 0 && next === null && newer !== undefined && !isFiltered
   return isEmpty && newer < timestamp ? newer : timestamp
-}
-
-/** 304 for an unchanged list. Throws for outcomes that are errors. */
-function replyWithoutPage(outcome: Exclude<OutcomeOf['list'], { outcome: 'page' }>): Reply {
-  if (outcome.outcome !== 'too-large') return unmetPreconditionReply(outcome)
-  throw new ServiceError(
-    413,
-    errno.requestTooLarge,
-    'The list is too large for the response of a batch: send this request on its own',
-  )
 }
 
 // --- The query ---

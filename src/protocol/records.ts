@@ -9,7 +9,6 @@ import {
   type SyncRecord,
   type Timestamp,
 } from '../domain/record.ts'
-import type { Rejection } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
 import { describeResponse, noticeHeaders, RecordResponse, TombstoneResponse, versioned } from './responses.ts'
 import { compileBodyCheck } from './check.ts'
@@ -156,15 +155,7 @@ function withoutRecord(
       throw new ServiceError(404, errno.unknownRecord, 'Record not found')
     case 'precondition-failed':
       throw recordChanged(outcome.existing, headers['if-none-match'] !== undefined)
-    case 'rejected':
-      throw rejections[outcome.reason]()
     default:
       return outcome satisfies never
   }
-}
-
-const rejections: Record<Rejection, () => ServiceError> = {
-  'too-large': () =>
-    new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts'),
-  invalid: () => invalid('path', 'record_id', 'was rejected by the storage'),
 }

@@ -1,6 +1,7 @@
+import { rejectedRecord, type ServiceError } from '../domain/errors.ts'
 import { timestamp, tombstonePayload, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { jsonOf, unusable, type UpstreamResponse } from './response.ts'
-import type { RecordWrite, Rejection } from '../domain/record-storage.ts'
+import type { RecordWrite } from '../domain/record-storage.ts'
 import type { StorageRead } from './call.ts'
 
 const maxRecordBytes = 16 * 1024 * 1024
@@ -69,7 +70,7 @@ export function writeBsos(records: RecordWrite[]): string {
 export interface UploadResult {
   timestamp: Timestamp | null
   batch: string | null
-  rejected: Map<string, Rejection>
+  rejected: Map<string, ServiceError>
   /** Whether the storage's database failed, which it reports for every record. */
   isBroken: boolean
 }
@@ -84,11 +85,11 @@ export function readUploadResult(value: unknown, records: { id: string }[]): Upl
     throw unusable('the result of the upload is missing or invalid')
   const stored = new Set<unknown>(success)
   const rejected: UploadResult['rejected'] = new Map()
-  for (const { id } of records) if (!stored.has(id)) rejected.set(id, 'invalid')
+  for (const { id } of records) if (!stored.has(id)) rejected.set(id, rejectedRecord(false))
   let isBroken = false
   for (const [id, reason] of Object.entries(failed)) {
     isBroken ||= reason === 'db error'
-    rejected.set(id, JSON.stringify(reason).includes('bytes') ? 'too-large' : 'invalid')
+    rejected.set(id, rejectedRecord(JSON.stringify(reason).includes('bytes')))
   }
   const name = typeof batch === 'string' || typeof batch === 'number' ? String(batch) : null
   return { timestamp: readModified(modified), batch: name, rejected, isBroken }

@@ -233,7 +233,7 @@ describe('runTransaction: a lost response', () => {
       list('tabs', { sort: 'oldest' }),
     ])
 
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'rejected', 'page'])
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'failed', 'page'])
     expect(recordsOf(outcomes[2]).map(({ payload }) => payload)).toEqual(['old', 'x'])
   })
 })

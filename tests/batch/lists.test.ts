@@ -141,7 +141,9 @@ describe('runTransaction: lists', () => {
       { maxResponseBytes: 60 },
     )
 
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(Array(25).fill('too-large'))
+    expect(outcomes.map((each) => each.outcome === 'failed' && each.error.status)).toEqual(
+      Array(25).fill(413),
+    )
     expect(storage.callCounts.list).toBeLessThan(10)
   })
 
@@ -243,7 +245,7 @@ describe('runTransaction: lists', () => {
       { maxResponseBytes: 200 },
     )
 
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['too-large', 'page', 'stored', 'too-large'])
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['failed', 'page', 'stored', 'failed'])
     // Four chunks of the list that is too large, twice, and those of the short list: memory is reserved before more is read.
     expect(storage.piecesRead).toBeLessThanOrEqual(4 + 2 + 4)
     expect(storage.cancelledStreams).toBe(2)

@@ -191,7 +191,7 @@ describe('runTransaction: refusals', () => {
       list('tabs', { sort: 'oldest' }),
     ])
 
-    expect(outcomes[0]).toEqual({ outcome: 'rejected', reason: 'invalid' })
+    expect(outcomes[0]).toMatchObject({ outcome: 'failed', error: { status: 400 } })
     expect(outcomes[1]).toMatchObject({ outcome: 'found', record: { payload: 'old' } })
     expect(recordsOf(outcomes[3]).map(({ payload }) => payload)).toEqual(['old', 'x'])
   })
@@ -206,7 +206,7 @@ describe('runTransaction: refusals', () => {
       put('tabs', 'bad', { payload: 'new' }),
     ])
 
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['failed', 'rejected'])
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['failed', 'failed'])
     expect(storage.contents()).toEqual({ tabs: { bad: { payload: 'old' } } })
   })
 
