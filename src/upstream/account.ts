@@ -46,9 +46,7 @@ export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
   const known = limitsByNode.get(node)
   if (known && known.untilMs > monotonicNow()) return known.limits
   const response = await calls.read({ ...infoRequest('configuration'), mayBeMissing: true })
-  const value = response.status === 404 ? {} : jsonOf(response)
-  if (typeof value !== 'object' || value === null) throw unusable('the configuration is not a JSON object')
-  const values = value as Record<string, unknown>
+  const values = response.status === 404 ? {} : Object.fromEntries(entriesOf(jsonOf(response)))
   const own = Object.entries(values.collections ?? {}).map(
     ([name, overrides]) => [name, toLimits({ ...values, ...overrides })] as const,
   )

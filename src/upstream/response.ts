@@ -1,6 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { countJsonKeys } from '../domain/json.ts'
-import { joinBytes } from '../domain/bytes.ts'
 import { isOffset } from '../domain/list.ts'
 import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
@@ -59,35 +58,6 @@ export class TooLong extends UpstreamError {
   constructor(what: string, status = 200) {
     super('bad-response', `Cannot read ${what}: too long`, { status })
   }
-}
-
-/** The Content-Length of a response; null if absent. */
-export function announcedLength(headers: Headers): number | null {
-  const length = headers.get('content-length')
-  return length === null ? null : Number(length)
-}
-
-/**
- * Reads a source to its end; null if it has more than `maxBytes`, and then cancels the rest. `hold` is called with the bytes before they
- * are kept; if it throws, the source is left as it is.
- */
-export async function readBounded(
-  source: ByteSource,
-  maxBytes: number,
-  hold: (bytes: number) => void = () => {},
-): Promise<Uint8Array | null> {
-  const pieces: Uint8Array[] = []
-  let length = 0
-  for (let piece = await source.read(); piece; piece = await source.read()) {
-    length += piece.length
-    if (length > maxBytes) {
-      source.cancel()
-      return null
-    }
-    hold(piece.length)
-    pieces.push(piece)
-  }
-  return pieces.length === 1 ? pieces[0]! : joinBytes(pieces)
 }
 
 /**

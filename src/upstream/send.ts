@@ -1,9 +1,8 @@
 import { UpstreamError, type UpstreamFailure } from '../domain/errors.ts'
+import { joinBytes } from '../domain/bytes.ts'
 import {
-  announcedLength,
   checkUsable,
   isTransient,
-  readBounded,
   TooLong,
   toUpstreamError,
   type BodyStream,
@@ -117,8 +116,9 @@ export function createUpstream(options: UpstreamOptions) {
       report(request, status, null, respondedAtMs - startedAtMs)
       // Headers alone are no response: the body must begin within the same time.
       if (deadlineMs - respondedAtMs > stallMs) call.setDeadline(stallMs, stalled)
-      const length = announcedLength(headers)
-      const isShort = length === null ? response.body === null : length <= shortBytes
+      const announced = headers.get('content-length')
+      const length = Number(announced ?? 0)
+      const isShort = announced === null ? response.body === null : length <= shortBytes
       if (request.isStreamed === true && status === 200 && !isShort) {
         result = { status, headers, bytes: nothing, stream: call.toStream() }
       } else {
@@ -126,8 +126,8 @@ export function createUpstream(options: UpstreamOptions) {
         const isCodeOnly = status >= 400 || (request.isStreamed === true && status !== 200)
         const allowed = isCodeOnly ? maxErrorBytes : request.maxBytes
         // Avoids `body`, which would create a stream.
-        const isRead = isShort && (length ?? 0) <= allowed
-        const bytes = isRead ? await response.bytes() : await readLong(call, length ?? 0, allowed)
+        const isRead = isShort && length <= allowed
+        const bytes = isRead ? await response.bytes() : await readLong(call, length, allowed)
         if (bytes === null) {
           call.abort()
           if (!isCodeOnly) throw new TooLong(`the response from "${url.host}"`, status)
@@ -178,14 +178,20 @@ export function createUpstream(options: UpstreamOptions) {
     observe({ target, method, status, failure, ms })
   }
 
-  /** Reads a body in chunks, in the request's memory; null if it exceeds `allowed`. */
+  /** Reads a body in chunks, in the request's memory; null if it exceeds `allowed`. `length` is 0 if unknown. */
   async function readLong(call: Call, length: number, allowed: number): Promise<Uint8Array | null> {
     if (length > allowed) return null
-    const hold = (bytes: number) => call.hold(copiesInMemory * bytes)
-    if (length === 0) return await readBounded(call, allowed, hold)
     // Reserves everything first, so that some of many concurrent responses complete and the others fail early.
-    hold(length)
-    return await readBounded(call, allowed)
+    if (length > 0) call.hold(copiesInMemory * length)
+    const pieces: Uint8Array[] = []
+    let readBytes = 0
+    for (let piece = await call.read(); piece; piece = await call.read()) {
+      readBytes += piece.length
+      if (readBytes > allowed) return null
+      if (length === 0) call.hold(copiesInMemory * piece.length)
+      pieces.push(piece)
+    }
+    return pieces.length === 1 ? pieces[0]! : joinBytes(pieces)
   }
 }
 

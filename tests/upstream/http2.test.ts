@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createSecureServer, type ServerHttp2Stream } from 'node:http2'
 import type { AddressInfo } from 'node:net'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
-import { readBounded } from '../../src/upstream/response.ts'
+import { readText } from '../support/byte-source.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { startFaultProxy, type FaultProxy } from '../support/fault-proxy.ts'
@@ -164,7 +164,7 @@ describe.each([
 
     const { stream } = await send({ path: '/?length=4000000', isStreamed: true })
     const outcome = await outcomeOf()
-    const list = await readBounded(stream!, 4_000_000)
+    const list = await readText(stream!)
 
     expect(outcome).toBe('200')
     expect(list).toHaveLength(4_000_000)
@@ -442,7 +442,7 @@ async function startHttp2Only() {
     read: () => send({ maxBytes: 1_000_000 }),
     async list() {
       const { stream } = await send({ isStreamed: true })
-      return (await readBounded(stream!, 1_000_000))!.length
+      return (await readText(stream!)).length
     },
   }
 }

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
 import { Breakers } from '../../src/upstream/circuit-breaker.ts'
-import { readBounded, type UpstreamResponse } from '../../src/upstream/response.ts'
+import { readText } from '../support/byte-source.ts'
+import type { UpstreamResponse } from '../../src/upstream/response.ts'
 import { createPermits, PermitPool } from '../../src/load/permits.ts'
 import { eventually } from '../support/eventually.ts'
 import { type Fault } from '../support/fault-proxy.ts'
@@ -27,7 +28,7 @@ afterEach(async () => {
 /** Reads a response to its end. */
 async function read(answering: Promise<UpstreamResponse>): Promise<number> {
   const { bytes, stream } = await answering
-  return stream ? (await readBounded(stream, 1_000_000))!.length : bytes.length
+  return stream ? (await readText(stream)).length : bytes.length
 }
 
 describe('createSend', () => {
@@ -109,7 +110,7 @@ describe('createSend', () => {
     jest.useFakeTimers()
     const { stream } = await send({ timeoutMs: 500, isStreamed: true })
     const first = await stream!.read()
-    const rest = readBounded(stream!, 1_000_000)
+    const rest = readText(stream!)
     jest.advanceTimersByTime(600)
     proxy.release()
 
@@ -188,7 +189,7 @@ describe('createSend', () => {
     expect(await before).toMatchObject({ failure: 'abandoned' })
 
     const answer = await send({ client: late, isStreamed: true })
-    const after = failureOf(readBounded(answer.stream!, 1_000_000))
+    const after = failureOf(readText(answer.stream!))
     late.abort()
     expect(await after).toMatchObject({ failure: 'abandoned' })
     expect(await failureOf(send({ client: late }))).toMatchObject({ failure: 'abandoned' })
