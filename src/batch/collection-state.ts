@@ -1,5 +1,4 @@
-import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
-import { resolutionMs } from './probe.ts'
+import { timestampStepMs, zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import {
   Simulation,
   type CollectionView,
@@ -121,7 +120,7 @@ export class CollectionState {
     if (this.commit !== null) return { written: this.commit.at, collection: this.commit.changedAt }
     // A record that was created and deleted within the batch gets the first timestamp after the snapshot.
     const { timestamp } = this.known.view
-    return { written: (timestamp + resolutionMs) as Timestamp, collection: timestamp }
+    return { written: (timestamp + timestampStepMs) as Timestamp, collection: timestamp }
   }
 
   #decide(): { simulation: Simulation; plan: Plan } {

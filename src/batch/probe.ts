@@ -1,8 +1,5 @@
 import type { RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import type { SyncRecord, Timestamp } from '../domain/record.ts'
-
-/** Minimum time between two writes to a collection; see Sync 1.5 API, "Timestamps". */
-export const resolutionMs = 10
+import { timestampStepMs, type SyncRecord, type Timestamp } from '../domain/record.ts'
 
 /**
  * What a snapshot shows about a conditional write whose response was lost:
@@ -43,7 +40,7 @@ export function evaluateProbe(
   if (traces.some(({ trace }) => trace !== 'gone')) return { verdict: 'unclear' }
   // A deletion leaves no timestamp, and the newest one may be another writer's: a client that got it would never fetch that writer's
   // change. So return the earliest possible one.
-  return { verdict: 'applied', timestamp: (since + resolutionMs) as Timestamp, refused: [] }
+  return { verdict: 'applied', timestamp: (since + timestampStepMs) as Timestamp, refused: [] }
 }
 
 type Trace = 'certain' | 'likely' | 'untouched' | 'covered' | 'gone'

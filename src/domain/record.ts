@@ -68,6 +68,9 @@ const dotSegment = /(?:^|\/)\.\.?(?:\/|$)/
  */
 export type Timestamp = number & { readonly unit: 'ms of a storage timestamp' }
 
+/** The steps of the storage's clock, in ms. A collection can be written once in each; see Sync 1.5 API, "Timestamps". */
+export const timestampStepMs = 10
+
 /** The timestamp of a collection or record that does not exist. */
 export const zeroTimestamp = 0 as Timestamp
 
@@ -115,12 +118,12 @@ export function fromEntityTag(text: string): Timestamp | null {
 
 /** Rounds down to the storage's 10 ms steps, so that no change is missed. */
 export function floored(value: Timestamp): Timestamp {
-  return timestamp(value - (value % 10))
+  return timestamp(value - (value % timestampStepMs))
 }
 
 /** Rounds up to the storage's 10 ms steps. */
 export function raised(value: Timestamp): Timestamp {
-  return timestamp(Math.ceil(value / 10) * 10)
+  return timestamp(Math.ceil(value / timestampStepMs) * timestampStepMs)
 }
 
 /** Formats a timestamp as an HTTP date, truncated to the second; see RFC 9110, 5.6.7. */

@@ -8,6 +8,7 @@ import {
   isRecordId,
   raised,
   timestamp,
+  timestampStepMs,
   zeroTimestamp,
   type Timestamp,
 } from '../domain/record.ts'
@@ -158,8 +159,8 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
   const since = readEither(query, '_since', 'gt_last_modified', floored, problems)
   const before = readEither(query, '_before', 'lt_last_modified', raised, problems)
   // The storage only knows "after" and "before", in steps of 10 ms.
-  const from = readMoment(query, 'min_last_modified', (moment) => raised(moment) - stepMs)
-  const until = readMoment(query, 'max_last_modified', (moment) => floored(moment) + stepMs)
+  const from = readMoment(query, 'min_last_modified', (moment) => raised(moment) - timestampStepMs)
+  const until = readMoment(query, 'max_last_modified', (moment) => floored(moment) + timestampStepMs)
   const newer = Math.max(since ?? -1, from ?? -1)
   const older = Math.min(before ?? Infinity, until ?? Infinity)
   return {
@@ -172,9 +173,6 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
     excludedIds: excluded.length > 0 ? new Set(excluded) : undefined,
   }
 }
-
-/** The resolution of the storage's timestamps. */
-const stepMs = 10
 
 /** The value of a parameter. Kinto clients send `null` for an unset parameter. */
 export function given(value: string | undefined): string | undefined {

@@ -1,5 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { collectNotices, type UpstreamResponse } from './response.ts'
+import { timestampStepMs } from '../domain/record.ts'
 import { hawkHeader, storageAddress, toUserAgent, type Query } from './request.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
@@ -51,9 +52,6 @@ export interface StorageWrite extends StorageRead {
 
 /** Timeout of a read after the deadline that checks whether a write was applied. */
 const finalProbeMs = 400
-
-/** One step of the storage's clock, which rejects a second write to a collection within the same step. */
-const clockStepMs = 10
 
 /** Signed calls to one user's storage, for one client request. */
 export class StorageCalls {
@@ -124,7 +122,7 @@ export class StorageCalls {
   }
 
   #startClockStep(): void {
-    this.#stepEndsAtMs = this.client.monotonicNow() + clockStepMs
+    this.#stepEndsAtMs = this.client.monotonicNow() + timestampStepMs
   }
 
   /** Like `read`, and also resolves to 202. Sent once; repeated only if rejected credentials prove that nothing was written. */
