@@ -82,8 +82,8 @@ export interface RecordCount {
 
 /** Notices in upstream response headers, collected over all calls of one client request and repeated in its response. */
 export interface Notices {
-  /** The longest pause that upstream asked for, in seconds. */
-  backoffSeconds: number | null
+  /** The longest pause that upstream asked for, in seconds; 0: none. */
+  backoffSeconds: number
   /** The storage's end-of-life alert, unchanged. */
   alert: string | null
   /** Whether the storage has been shut down for good. */
@@ -137,7 +137,6 @@ export interface StorageLimits {
  * as the previous one waits for the next step.
  */
 export interface BulkStorage {
-  readonly notices: Notices
   /** A collection that was never written to is an empty list with timestamp 0. */
   list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome>
   get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome>

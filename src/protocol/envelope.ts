@@ -11,7 +11,7 @@ interface ReplyContext {
   requestId: string
   /** Wall clock, ms since 1970. */
   startedAtMs: number
-  notices: readonly Notices[]
+  notices: Readonly<Notices>
   /** Whether several users share the URL, so that caches must not store the response. */
   isLegacyBucket: boolean
 }
@@ -37,17 +37,15 @@ export function toResponse(
   ownBackoffSeconds = 0,
   stream: ReadableStream<Uint8Array> | null = null,
 ): Response {
-  const { origin, requestId, notices, isLegacyBucket } = context
+  const { origin, requestId, isLegacyBucket } = context
+  const { backoffSeconds, quotaRemaining } = context.notices
   const body = stream ?? sendable(whole)
   const response = new Response(body, { status, headers: body === null ? commonHeaders : commonJsonHeaders })
   const { headers } = response
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
   if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
-  let backoff = Math.max(settings.backoff ?? 0, ownBackoffSeconds)
-  for (const { backoffSeconds, quotaRemaining } of notices) {
-    backoff = Math.max(backoff, backoffSeconds ?? 0)
-    if (quotaRemaining !== null && status < 400) headers.set('Quota-Remaining', quotaRemaining)
-  }
+  if (quotaRemaining !== null && status < 400) headers.set('Quota-Remaining', quotaRemaining)
+  const backoff = Math.max(settings.backoff ?? 0, ownBackoffSeconds, backoffSeconds)
   if (backoff > 0 && status < 400) headers.set('Backoff', String(Math.ceil(backoff)))
   const alert = alertText(context, settings)
   if (alert !== null) headers.set('Alert', alert)
@@ -111,11 +109,9 @@ function alertText(
   const { eos, eosMessage: message, eosUrl: url, projectDocs } = settings
   const alerts: Alert[] = []
   if (eos) alerts.push({ code: eos.atMs <= startedAtMs ? 'hard-eol' : 'soft-eol', message, url })
-  for (const { alert, isShutDown } of notices) {
-    if (alert !== null) alerts.push(readAlert(alert))
-    // A storage that was shut down does not always send an alert.
-    if (isShutDown) alerts.push({ code: 'hard-eol' })
-  }
+  if (notices.alert !== null) alerts.push(readAlert(notices.alert))
+  // A storage that was shut down does not always send an alert.
+  if (notices.isShutDown) alerts.push({ code: 'hard-eol' })
   if (isLegacyBucket) alerts.push({ code: 'soft-eol', message: legacyAdvice, url: projectDocs })
   const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]
   if (!chosen) return null

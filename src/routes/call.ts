@@ -42,8 +42,8 @@ export class Call implements Address {
     /** Whether the credentials were cached; null: it needed none. */
     cached: null,
   }
-  /** The notices of each opened storage; every response repeats them, errors too. */
-  readonly notices: Notices[] = []
+  /** The notices of upstream; every response repeats them, errors too. */
+  readonly notices: Notices = { backoffSeconds: 0, alert: null, isShutDown: false, quotaRemaining: null }
   /** Whether several users share the URL of the bucket. */
   isLegacyBucket = false
   /** The body that is being received; null if the request needs none. */
@@ -100,7 +100,7 @@ function splitUrl(url: string): { path: string; query: string } {
 export interface Services extends Clock {
   settings: Settings
   /**
-   * Opens the storage of a user and adds its notices to the call. Rejects with `ServiceError` 401 if the token server rejects the identity,
+   * Opens the storage of a user, which adds its notices to the call. Rejects with `ServiceError` 401 if the token server rejects the identity,
    * with `UpstreamError` if the token server can't be used.
    */
   openStorage(identity: Identity, call: Call): Promise<BulkStorage>

@@ -78,7 +78,7 @@ export function createServices(
     delay: Bun.sleep,
   }
   async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
-    const { headers, deadlineAtMs, requestId, work } = call
+    const { headers, deadlineAtMs, requestId, work, notices } = call
     // The call itself continues, because others may wait for it.
     const inTime = <Result>(result: Promise<Result>) =>
       within(deadlineAtMs - host.monotonicNow(), result, tooLate)
@@ -89,8 +89,9 @@ export function createServices(
     } finally {
       work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
     }
+    notices.backoffSeconds = Math.max(notices.backoffSeconds, tokenServer.backoffSeconds(identity) ?? 0)
     const userAgent = headers['user-agent']
-    const storage = new SyncStorage(storageClient, {
+    return new SyncStorage(storageClient, {
       credentials: obtained.credentials,
       renew: (refused) => inTime(credentials.renew(identity, refused, requestId)),
       userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
@@ -99,10 +100,8 @@ export function createServices(
       client: call.request,
       tally: work,
       holder: call,
+      notices,
     })
-    storage.notices.backoffSeconds = tokenServer.backoffSeconds(identity)
-    call.notices.push(storage.notices)
-    return storage
   }
 
   return {

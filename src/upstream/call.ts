@@ -26,6 +26,7 @@ export interface StorageCaller extends Pick<UpstreamRequest, 'client' | 'tally' 
   /** Fetches new credentials after the storage rejected these; called once per refusal. */
   renew(refused: SyncCredentials): Promise<SyncCredentials>
   userAgent: string
+  notices: Notices
   /** The deadline of the client's request, on the monotonic clock. */
   deadlineAtMs: number
   /** The id of the client's request, passed on as X-Request-Id. */
@@ -55,7 +56,6 @@ const finalProbeMs = 400
 
 /** Signed calls to one user's storage, for one client request. */
 export class StorageCalls {
-  readonly notices: Notices = { backoffSeconds: null, alert: null, isShutDown: false, quotaRemaining: null }
   readonly owner: string
   readonly #caller: StorageCaller
   #credentials: SyncCredentials
@@ -144,11 +144,12 @@ export class StorageCalls {
     hasRenewed: boolean,
   ): Promise<UpstreamResponse> {
     const { upstream, now } = this.client
+    const { notices } = this.#caller
     const used = this.#credentials
     if (request.endpoint !== undefined && request.endpoint !== used.endpoint.href) throw endpointChanged()
     const response = await upstream.send(this.#signed(method, request, used))
-    collectNotices(this.notices, response.headers)
-    if (response.status === 513) this.notices.isShutDown = true
+    collectNotices(notices, response.headers)
+    if (response.status === 513) notices.isShutDown = true
     if (isExpected(method, response.status, request)) return response
     if (response.status !== 401) {
       throw readStorageRefusal(response, { subject: request.subject, isWrite: method !== 'GET' }, now())

@@ -151,8 +151,7 @@ const maxAlertLength = 4096
 
 /** Collects the notices in response headers; ignores values that are invalid or too long. */
 export function collectNotices(notices: Notices, headers: Headers): void {
-  const backoffSeconds = readBackoff(headers)
-  if (backoffSeconds !== null) notices.backoffSeconds = Math.max(notices.backoffSeconds ?? 0, backoffSeconds)
+  notices.backoffSeconds = Math.max(notices.backoffSeconds, readBackoff(headers) ?? 0)
   const alert = headers.get('x-weave-alert')
   if (alert !== null && alert.length > 0 && alert.length <= maxAlertLength) notices.alert = alert
   const quota = headers.get('x-weave-quota-remaining')

@@ -48,7 +48,6 @@ export function startCrowdedWorld(
     await gate.promise
   }
   const storage = {
-    notices: { backoffSeconds: null, alert: null, isShutDown: false, quotaRemaining: null },
     async get() {
       await reach()
       return { outcome: 'found', record }

@@ -29,7 +29,7 @@ export class ModelClock {
 
 type CallName = Exclude<
   keyof BulkStorage,
-  'notices' | 'owner' | 'node' | 'beginCommit' | 'ignoreDeadline' | 'deletesInOneRequest' | 'deletesExpired'
+  'owner' | 'node' | 'beginCommit' | 'ignoreDeadline' | 'deletesInOneRequest' | 'deletesExpired'
 >
 
 /** One call of a storage method; `number` counts from 1. */
@@ -168,11 +168,9 @@ export class ModelStorage implements BulkStorage {
       delay,
     }
     const renew = () => Promise.resolve(credentials)
-    this.#real = new SyncStorage(client, { credentials, renew, userAgent: '', deadlineAtMs: Infinity })
-  }
-
-  get notices() {
-    return this.#real.notices
+    const notices = { backoffSeconds: 0, alert: null, isShutDown: false, quotaRemaining: null }
+    const caller = { credentials, renew, userAgent: '', notices, deadlineAtMs: Infinity }
+    this.#real = new SyncStorage(client, caller)
   }
 
   get owner() {

@@ -95,6 +95,7 @@ async function startRig(options: SandboxOptions = {}) {
           return await tokenServer.exchange(identity())
         },
         userAgent: 'Test/1.0',
+        notices: { backoffSeconds: 0, alert: null, isShutDown: false, quotaRemaining: null },
         deadlineAtMs: Infinity,
         ...overrides,
       })
