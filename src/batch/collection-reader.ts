@@ -73,7 +73,7 @@ export class CollectionReader {
 
   /** Notes that only this transaction has changed the collection since it was read. */
   recordOwnChange(timestamp: Timestamp): void {
-    this.context.otherWriters.recordOwnChange(this.#name, timestamp)
+    this.context.options.otherWriters.recordOwnChange(this.#name, timestamp)
   }
 
   /**
@@ -84,7 +84,7 @@ export class CollectionReader {
    */
   async createRow(): Promise<void> {
     const { storage, operations, state, context } = this
-    const { locks, budget } = context
+    const { options, budget } = context
     const dependsOnContents = operations.some(({ operation }) => !isWholePut(operation))
     for (let round = 0, failures = 0; state.since === zeroTimestamp && state.hasChanges; round += 1) {
       if (round === maxRowRounds) {
@@ -94,7 +94,7 @@ export class CollectionReader {
       budget.requireTime()
       try {
         const makeRow = () => storage.remove(this.#collection, [absentId], zeroTimestamp)
-        const outcome = await locks.hold([`row ${storage.node}`], budget.leftMs, makeRow)
+        const outcome = await options.locks.hold([`row ${storage.node}`], budget.leftMs, makeRow)
         if (outcome.outcome === 'committed') {
           state.since = outcome.timestamp
           this.recordOwnChange(outcome.timestamp)
@@ -116,7 +116,7 @@ export class CollectionReader {
    */
   async #hidesRecords(snapshot: Snapshot): Promise<boolean> {
     const { storage, operations, context } = this
-    const isSettled = !context.otherWriters.mayBeRemoving(this.#name, snapshot)
+    const isSettled = !context.options.otherWriters.mayBeRemoving(this.#name, snapshot)
     const absent = new Set(
       operations.flatMap(({ operation }) =>
         needsAbsence(operation) && !snapshot.records.has(operation.id) ? [operation.id] : [],
@@ -131,14 +131,14 @@ export class CollectionReader {
 
   async #spendRound(): Promise<void> {
     this.#rounds += 1
-    const { budget, observe } = this.context
+    const { budget, options } = this.context
     if (!budget.hasTime || this.#rounds > maxMovedRounds) {
       // The next attempt, if there is one, starts anew.
       this.#rounds = 0
       const message = `Cannot write to "${this.#collection}": other clients keep changing it`
       throw new UpstreamError('refused', message, { applied: 'no' })
     }
-    observe({ kind: 'moved-round', collections: [this.#collection] })
+    options.observe({ kind: 'moved-round', collections: [this.#collection] })
     await budget.backOff(this.#rounds)
   }
 }

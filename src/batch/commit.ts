@@ -33,7 +33,7 @@ export async function commitOrUndo(parts: WrittenCollection[], context: Transact
     if (endings.every(({ isFinal }) => isFinal) || !budget.hasTime) {
       for (const kind of ['undone', 'partial', 'unknown'] as const) {
         const collections = endings.flatMap(({ part, left }) => (left === kind ? [part.collection] : []))
-        if (collections.length > 0) context.observe({ kind, collections })
+        if (collections.length > 0) context.options.observe({ kind, collections })
       }
       throw error
     }

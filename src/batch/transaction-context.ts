@@ -1,6 +1,6 @@
 import { errno, isWriteConflict, ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { Locks } from '../domain/bounded.ts'
-import type { Budget } from './budget.ts'
+import type { Budget, BudgetOptions } from './budget.ts'
 import type { OtherWriters } from './other-writers.ts'
 
 /** What a transaction reports to logs and metrics: no contents and no owners. */
@@ -21,12 +21,18 @@ export interface TransactionEvent {
   ids?: string[]
 }
 
+export interface TransactionOptions extends BudgetOptions {
+  /** Shared by all transactions of the process. */
+  locks: Locks
+  /** Also shared by all transactions of the process. */
+  otherWriters: OtherWriters
+  observe(event: TransactionEvent): void
+}
+
 /** Shared by the collections of a transaction. */
 export interface TransactionContext {
+  readonly options: TransactionOptions
   readonly budget: Budget
-  readonly locks: Locks
-  readonly otherWriters: OtherWriters
-  observe(event: TransactionEvent): void
   /** Whether several collections change, so that giving up may require an undo. */
   isMultiCollection: boolean
   /** Whether any part may be visible, so that giving up requires an undo. */

@@ -1,24 +1,15 @@
 import { isRefusal, type ServiceError } from '../domain/errors.ts'
 import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
-import { runBounded, type Locks } from '../domain/bounded.ts'
-import { Budget, noRoom, type BudgetOptions } from './budget.ts'
+import { runBounded } from '../domain/bounded.ts'
+import { Budget, noRoom } from './budget.ts'
 import { fitsAnyStorage } from './collection-state.ts'
 import { commitOrUndo } from './commit.ts'
 import { readsOf, type Read } from './reads.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
 import { WrittenCollection } from './written-collection.ts'
-import type { OtherWriters } from './other-writers.ts'
-import type { TransactionContext, TransactionEvent } from './transaction-context.ts'
+import type { TransactionContext, TransactionOptions } from './transaction-context.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
-
-export interface TransactionOptions extends BudgetOptions {
-  /** Shared by all transactions of the process. */
-  locks: Locks
-  /** Also shared by all transactions of the process. */
-  otherWriters: OtherWriters
-  observe(event: TransactionEvent): void
-}
 
 /**
  * Runs operations as if they came one after the other, without other writers: each sees the effects of earlier ones. Returns their outcomes
@@ -64,9 +55,6 @@ function groupByUser(steps: Step[]): Map<string, User> {
 
 class Transaction implements TransactionContext {
   readonly budget: Budget
-  readonly locks: Locks
-  readonly otherWriters: OtherWriters
-  readonly observe: (event: TransactionEvent) => void
   isMultiCollection = false
   mayBeVisible = false
   #isCommitting = false
@@ -79,11 +67,11 @@ class Transaction implements TransactionContext {
   /** Whether the writes are large enough to need the storage's limits. */
   readonly #needsLimits: boolean
 
-  constructor(steps: Step[], options: TransactionOptions) {
+  constructor(
+    steps: Step[],
+    readonly options: TransactionOptions,
+  ) {
     this.budget = new Budget(options)
-    this.locks = options.locks
-    this.otherWriters = options.otherWriters
-    this.observe = options.observe
     this.#steps = steps
     this.#users = groupByUser(steps)
     const writes = steps.filter(({ operation }) => isWrite(operation))
@@ -104,7 +92,7 @@ class Transaction implements TransactionContext {
       await this.#commit(changed)
     }
     const collections = changed.flatMap(({ state, collection }) => (state.commit ? [collection] : []))
-    this.observe({ kind: collections.length === 0 ? 'read-only' : 'committed', collections })
+    this.options.observe({ kind: collections.length === 0 ? 'read-only' : 'committed', collections })
     return this.#steps.map((_, index) => this.#withinBudget(index, this.#outcome(index)))
   }
 

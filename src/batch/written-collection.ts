@@ -126,7 +126,8 @@ export class WrittenCollection {
       const { left, at } = await removeRows(storage, collection, state, context.budget)
       // Keeps the earlier timestamp if another writer came in between; otherwise the client would never fetch that change.
       if (at !== null) commit.changedAt = at
-      if (left.length > 0) context.observe({ kind: 'unremoved', collections: [collection], ids: left })
+      if (left.length > 0)
+        context.options.observe({ kind: 'unremoved', collections: [collection], ids: left })
     }
     this.reader.recordOwnChange(commit.changedAt)
   }
@@ -247,7 +248,7 @@ export class WrittenCollection {
   /** Probes whether the plan was applied. Throws if that can't be determined. */
   async #probeUntilKnown(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
     const { collection, context } = this
-    context.observe({ kind: 'probed', collections: [collection] })
+    context.options.observe({ kind: 'probed', collections: [collection] })
     let verdict = await this.#probe()
     // With several collections, `commitOrUndo` decides what is tried next.
     for (let failures = 1; verdict === 'unknown' && !context.isMultiCollection; failures += 1) {

@@ -68,8 +68,8 @@ const nothing = new Uint8Array(0)
 
 /** The single entry point to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
-  const { permits, breakers, transport, observe, now, random, delay, stallMs = maxStallMs } = options
-  const shared = { calls: permits.calls, breakers, now, stallMs }
+  const upstream = { stallMs: maxStallMs, ...options }
+  const { permits, breakers, transport, observe, now, random, delay, stallMs } = upstream
 
   return {
     send(request: UpstreamRequest): Promise<UpstreamResponse> {
@@ -92,7 +92,7 @@ export function createUpstream(options: UpstreamOptions) {
   ): Promise<UpstreamResponse> {
     throwIfRefused(request)
     const { url } = request
-    const call = new Call(request, deadlineMs, shared)
+    const call = new Call(request, deadlineMs, upstream)
     let result: UpstreamResponse | null = null
     let failure: unknown = null
     let isReported = false
@@ -211,10 +211,7 @@ class Call implements BodyStream {
   constructor(
     private readonly request: UpstreamRequest,
     private deadlineMs: number,
-    private readonly upstream: Pick<UpstreamOptions, 'breakers' | 'now'> & {
-      calls: Permits['calls']
-      stallMs: number
-    },
+    private readonly upstream: Required<UpstreamOptions>,
   ) {
     this.#deadline = new Deadline(request.client)
   }
@@ -277,14 +274,13 @@ class Call implements BodyStream {
 
   async acquirePermit(): Promise<void> {
     const { url, user } = this.request
-    const { calls } = this.upstream
-    await calls.acquire(url.origin, user, this.signal)
+    await this.upstream.permits.calls.acquire(url.origin, user, this.signal)
     this.#holdsPermit = true
     this.signal.throwIfAborted()
   }
 
   releasePermit(): void {
-    if (this.#holdsPermit) this.upstream.calls.release(this.request.url.origin, this.request.user)
+    if (this.#holdsPermit) this.upstream.permits.calls.release(this.request.url.origin, this.request.user)
     this.#holdsPermit = false
   }
 

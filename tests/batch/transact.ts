@@ -1,8 +1,8 @@
 import { Locks } from '../../src/domain/bounded.ts'
 import { OtherWriters } from '../../src/batch/other-writers.ts'
-import { runTransaction, type TransactionOptions } from '../../src/batch/transaction.ts'
+import { runTransaction } from '../../src/batch/transaction.ts'
 import { limits } from '../../src/load/limits.ts'
-import type { TransactionEvent } from '../../src/batch/transaction-context.ts'
+import type { TransactionEvent, TransactionOptions } from '../../src/batch/transaction-context.ts'
 import type { Operation, OperationOutcome, Step } from '../../src/domain/operation.ts'
 import {
   noPrecondition,
