@@ -49,11 +49,12 @@ export async function measureBatch(bridgeExecutable: string, rounds: number): Pr
     const { id: hawkId, key: hawkKey, api_endpoint } = credentials
     const endpoint = toEndpoint(new URL(api_endpoint))
     for (const id of ids()) {
-      const address = storageAddress(endpoint, ['storage', 'tabs', id])
+      const { href, target } = storageAddress(endpoint, ['storage', 'tabs', id])
       const nowSeconds = Math.floor(Date.now() / 1000)
-      const Authorization = hawkHeader({ hawkId, hawkKey }, 'PUT', address, nowSeconds, crypto.randomUUID())
+      const signing = { hawkId, hawkKey, endpoint }
+      const Authorization = hawkHeader(signing, 'PUT', target, nowSeconds, crypto.randomUUID())
       const headers = { Authorization, 'Content-Type': 'application/json', 'X-If-Unmodified-Since': '0' }
-      await askJson(address.href, { method: 'PUT', headers, body: JSON.stringify(record.data) })
+      await askJson(href, { method: 'PUT', headers, body: JSON.stringify(record.data) })
     }
   }
 

@@ -175,7 +175,7 @@ export class StorageCalls {
     const headers: Record<string, string> = {
       Accept: 'application/json',
       'User-Agent': toUserAgent(userAgent),
-      Authorization: hawkHeader(credentials, method, url, Math.floor(now() / 1000), nonce()),
+      Authorization: hawkHeader(credentials, method, url.target, Math.floor(now() / 1000), nonce()),
     }
     if (requestId !== undefined) headers['X-Request-Id'] = requestId
     if (body !== undefined) headers['Content-Type'] = 'application/json'

@@ -12,11 +12,9 @@ export interface Address {
   host: string
 }
 
-/** The address of a storage resource, with the parts that are signed. */
+/** The address of a storage resource. */
 interface StorageAddress extends Address {
-  hostname: string
-  port: string
-  /** Path and query as sent. */
+  /** Path and query as sent, which are signed. */
   target: string
 }
 
@@ -25,14 +23,14 @@ interface StorageAddress extends Address {
  * URL parsing would remove, because the address would become that of the collection or of the whole storage.
  */
 export function storageAddress(
-  { origin, host, hostname, port, path }: Endpoint,
+  { origin, host, path }: Endpoint,
   segments: readonly string[],
   query?: Query,
 ): StorageAddress {
   let target = path
   for (const segment of segments) target += `/${encodeSegment(segment)}`
   if (query?.length) target += `?${query.map(encodeParameter).join('&')}`
-  return { href: origin + target, origin, host, hostname, port, target }
+  return { href: origin + target, origin, host, target }
 }
 
 // Every URL parser leaves these characters as they are, except for the two dot segments.
@@ -63,9 +61,9 @@ function encode(text: string): string {
  * the UTF-8 text, not decoded. The scheme is spelled `Hawk`, because the storage compares it case-sensitively.
  */
 export function hawkHeader(
-  { hawkId, hawkKey }: Pick<SyncCredentials, 'hawkId' | 'hawkKey'>,
+  { hawkId, hawkKey, endpoint: { hostname, port } }: Pick<SyncCredentials, 'hawkId' | 'hawkKey' | 'endpoint'>,
   method: string,
-  { hostname, port, target }: Pick<StorageAddress, 'hostname' | 'port' | 'target'>,
+  target: string,
   timestampSeconds: number,
   nonce: string,
 ): string {

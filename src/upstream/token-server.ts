@@ -9,7 +9,7 @@ import type { Address } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 interface TokenServerOptions extends Clock {
-  /** With or without a trailing slash or `/1.0/sync/1.5`; a path before these is kept. */
+  /** The base URL as read from the settings: without a trailing slash and without `/1.0/sync/1.5`. */
   url: string
   send: Upstream['send']
   /** Timeout until the response headers. */
@@ -32,9 +32,8 @@ export class TokenServer {
 
   constructor(private readonly options: TokenServerOptions) {
     this.#pauses = new Pauses(options.monotonicNow)
-    const base = options.url.replace(/\/{1,16}$/, '').replace(/\/1\.0\/sync\/1\.5$/, '')
-    this.#exchangeUrl = new URL(base + exchangePath)
-    this.#heartbeatUrl = new URL(base + '/__heartbeat__')
+    this.#exchangeUrl = new URL(options.url + exchangePath)
+    this.#heartbeatUrl = new URL(options.url + '/__heartbeat__')
   }
 
   /**

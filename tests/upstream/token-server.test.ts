@@ -30,26 +30,23 @@ async function start(options: SandboxOptions & { suffix?: string; user?: UserOpt
 }
 
 describe('exchange', () => {
-  it.each(['', '/', '/1.0/sync/1.5', '/1.0/sync/1.5/'])(
-    'finds the token server at an address that ends in "%s"',
-    async (suffix) => {
-      const { proxy, sandbox, user, tokenServer, identity, clock } = await start({ suffix })
+  it('returns the credentials of the user', async () => {
+    const { proxy, sandbox, user, tokenServer, identity, clock } = await start()
 
-      const credentials = await tokenServer.exchange(identity)
+    const credentials = await tokenServer.exchange(identity)
 
-      expect(credentials).toEqual({
-        hawkId: expect.any(String),
-        hawkKey: expect.any(String),
-        endpoint: toEndpoint(new URL(`${sandbox.storageUrl}/1.5/${user.uid}`)),
-        uid: user.uid,
-        expiresAtMs: clock.nowMs + 3_600_000,
-      })
-      expect(proxy.requests.map(({ target }) => target)).toEqual(['/1.0/sync/1.5'])
-    },
-  )
+    expect(credentials).toEqual({
+      hawkId: expect.any(String),
+      hawkKey: expect.any(String),
+      endpoint: toEndpoint(new URL(`${sandbox.storageUrl}/1.5/${user.uid}`)),
+      uid: user.uid,
+      expiresAtMs: clock.nowMs + 3_600_000,
+    })
+    expect(proxy.requests.map(({ target }) => target)).toEqual(['/1.0/sync/1.5'])
+  })
 
   it('keeps a path in front of it', async () => {
-    const { proxy, tokenServer, identity } = await start({ suffix: '/tokens/' })
+    const { proxy, tokenServer, identity } = await start({ suffix: '/tokens' })
 
     await failureOf(tokenServer.exchange(identity))
 
