@@ -51,5 +51,6 @@ export function composePage(
   const merged = [...untouched, ...written].sort(orders[options.sort])
   const known = base.next === null ? merged : merged.slice(0, merged.lastIndexOf(untouched.at(-1)!) + 1)
   const { limit } = options
-  return cutPage(known, { skip, limit, timestamp: firstTimestamp, hasMore: base.next !== null })
+  const { shown, next } = cutPage(known, { skip, limit, firstTimestamp, hasMore: base.next !== null })
+  return { timestamp: firstTimestamp, document: toListDocument(shown), count: shown.length, next }
 }

@@ -1,6 +1,6 @@
 import { invalid } from './errors.ts'
 import { toExposedJson, type SyncRecord, type Timestamp } from './record.ts'
-import type { ListFilter, PagePosition, RecordPage, SortOrder } from './record-storage.ts'
+import type { ListFilter, PagePosition, SortOrder } from './record-storage.ts'
 
 /** Whether a filter selects records by id. A new filter of that kind belongs here and in `idSelector`. */
 export function selectsIds({ ids, excludedIds }: ListFilter): boolean {
@@ -54,16 +54,16 @@ export function firstTimestampOf(position: PagePosition | undefined, current: Ti
   return position?.firstTimestamp ?? current
 }
 
-/** Cuts a page out of a list in memory; `hasMore`: the storage has records after these. */
-export function cutPage(
-  records: SyncRecord[],
-  cut: { skip: number; limit: number | undefined; timestamp: Timestamp; hasMore: boolean },
-): RecordPage {
-  const { skip, limit, timestamp, hasMore } = cut
-  const shown = records.slice(skip, limit === undefined ? undefined : skip + limit)
+/** Cuts a page out of the records of a list, or their ids; `hasMore`: the storage has records after these. */
+export function cutPage<Item>(
+  items: Item[],
+  cut: { skip: number; limit: number | undefined; firstTimestamp: Timestamp; hasMore: boolean },
+): { shown: Item[]; next: PagePosition | null } {
+  const { skip, limit, firstTimestamp, hasMore } = cut
+  const shown = items.slice(skip, limit === undefined ? undefined : skip + limit)
   const end = skip + shown.length
-  const next = hasMore || end < records.length ? { offset: `skip:${end}`, firstTimestamp: timestamp } : null
-  return { timestamp, document: toListDocument(shown), count: shown.length, next }
+  const next = hasMore || end < items.length ? { offset: `skip:${end}`, firstTimestamp } : null
+  return { shown, next }
 }
 
 /** The text before and after the records in a list's JSON document. */

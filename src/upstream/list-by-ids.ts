@@ -8,7 +8,7 @@ import {
   recordSelector,
   toListDocument,
 } from '../domain/list.ts'
-import { evaluateCollection, type Precondition, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { evaluateCollection, type Precondition, type Timestamp } from '../domain/record.ts'
 import { whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { linesRequest, ListPages, readLines } from './list.ts'
@@ -36,27 +36,24 @@ export async function listByIds(
     throw invalid('querystring', '_token', 'belongs to another list: start again from the first page')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
     const snapshot = await reads.records(options.ids!, smallBytes)
-    const ids = snapshot ? [] : await orderedIds(reads, options)
+    const ids = snapshot ? sortedIds(snapshot, options) : await orderedIds(reads, options)
     const verdict = evaluateCollection(precondition, reads.timestamp)
     if (verdict) return verdict
-    const timestamp = firstTimestampOf(position, reads.timestamp)
-    if (snapshot) {
-      const cut = { skip, limit, timestamp, hasMore: false }
-      return { outcome: 'page', page: cutPage(sorted(snapshot, options), cut) }
-    }
-    const shown = ids.slice(skip, limit === undefined ? undefined : skip + limit)
-    const end = skip + shown.length
-    const next = end < ids.length ? { offset: `skip:${end}`, firstTimestamp: timestamp } : null
-    const document = await stream(calls, collection, shown, options, reads.timestamp)
-    return { outcome: 'page', page: { timestamp, next, document, count: shown.length } }
+    const firstTimestamp = firstTimestampOf(position, reads.timestamp)
+    const { shown, next } = cutPage(ids, { skip, limit, firstTimestamp, hasMore: false })
+    const document = snapshot
+      ? toListDocument(shown.map((id) => snapshot.records.get(id)!))
+      : await stream(calls, collection, shown, options, reads.timestamp)
+    return { outcome: 'page', page: { timestamp: firstTimestamp, next, document, count: shown.length } }
   })
 }
 
 /** Pages need a stable order, so ties are ordered by id. */
-function sorted({ records }: Snapshot, options: ListOptions): SyncRecord[] {
+function sortedIds({ records }: Snapshot, options: ListOptions): string[] {
   return [...records.values()]
     .filter(recordSelector(options))
     .toSorted((a, b) => orders[options.sort](a, b) || (a.id < b.id ? -1 : 1))
+    .map(({ id }) => id)
 }
 
 /** The ids that the list contains, in its order. Only the storage knows the order without reading all records. */
