@@ -1,4 +1,4 @@
-import { UpstreamError } from '../domain/errors.ts'
+import { UpstreamError, type UpstreamFailure } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
 import type { FetchRequest } from './transport.ts'
 
@@ -67,33 +67,13 @@ export class Breakers {
 
   constructor(private readonly options: BreakersOptions) {}
 
-  /** The error if a call is not allowed now, with `applied: 'no'`; null if it is. */
-  refusal(request: GuardedRequest): UpstreamError | null {
-    return this.#circuitOf(request).refusal(request)
-  }
-
-  /** Registers the start of an allowed call. Its end must be reported. */
-  begin(request: GuardedRequest): GuardedCall {
-    const circuit = this.#circuitOf(request)
-    const call = { request, circuit, beganAtMs: this.options.now() }
-    circuit.begin(call)
-    return call
-  }
-
-  /** Reports that a call failed. Each call ends with one `failed` or `responded`. */
-  failed(call: GuardedCall, error: unknown): void {
-    const failure = error instanceof UpstreamError ? error.failure : null
-    const isCountedTimeout =
-      failure === 'timeout' && this.options.now() - call.beganAtMs >= minCountedTimeoutMs
-    if (failure === 'unreachable' || failure === 'connection-lost' || isCountedTimeout)
-      call.circuit.fail(call, failure)
-    else if (failure === 'bad-response') call.circuit.succeed(call)
-    else call.circuit.ignore(call)
-  }
-
-  /** Reports that the host responded, with any status. */
-  responded(call: GuardedCall): void {
-    call.circuit.succeed(call)
+  /** The circuit of the host that a request goes to. */
+  circuitOf({ target, url: { origin, host } }: GuardedRequest): Circuit {
+    const known = this.#circuits[target].get(origin)
+    if (known) return known
+    const made = new Circuit(this.options, (change) => this.options.observe?.({ target, host, change }))
+    this.#circuits[target].set(origin, made)
+    return made
   }
 
   /** The number of open and half-open circuits by target. */
@@ -103,14 +83,6 @@ export class Breakers {
       const ofState = (state: Circuit['state']) => states.filter((it) => it === state).length
       return { target, open: ofState('open'), halfOpen: ofState('half-open') }
     })
-  }
-
-  #circuitOf({ target, url: { origin, host } }: GuardedRequest): Circuit {
-    const known = this.#circuits[target].get(origin)
-    if (known) return known
-    const made = new Circuit(this.options, (change) => this.options.observe?.({ target, host, change }))
-    this.#circuits[target].set(origin, made)
-    return made
   }
 }
 
@@ -138,6 +110,7 @@ class Circuit {
     return this.options.now() < this.#openUntilMs ? 'open' : 'half-open'
   }
 
+  /** The error if a call is not allowed now, with `applied: 'no'`; null if it is. */
   refusal({ callClass = 'normal', user, url }: GuardedRequest): UpstreamError | null {
     if (!this.#isOpen || callClass !== 'normal' || this.#mayTry(user)) return null
     const openForMs = Math.max(0, this.#openUntilMs - this.options.now())
@@ -147,13 +120,28 @@ class Circuit {
     })
   }
 
-  begin(call: GuardedCall): void {
-    const { callClass = 'normal', user } = call.request
+  /** Registers the start of an allowed call. Its end must be reported. */
+  begin(request: GuardedRequest): GuardedCall {
+    const { callClass = 'normal', user } = request
+    const call = { request, circuit: this, beganAtMs: this.options.now() }
     if (this.#isOpen && callClass === 'normal' && this.#mayTry(user)) this.#trial = call
+    return call
   }
 
-  succeed(call: GuardedCall): void {
-    this.ignore(call)
+  /** Reports the end of a call, once: its error, or null if the host responded, with any status. */
+  end(call: GuardedCall, error: unknown): void {
+    const wasTrial = call === this.#trial
+    if (wasTrial) this.#trial = null
+    const failure = error instanceof UpstreamError ? error.failure : null
+    const isCountedTimeout =
+      failure === 'timeout' && this.options.now() - call.beganAtMs >= minCountedTimeoutMs
+    // Any other error does not show whether the host works, such as after a client disconnect.
+    if (failure === 'unreachable' || failure === 'connection-lost' || isCountedTimeout)
+      this.#fail(call, failure, wasTrial)
+    else if (error === null || failure === 'bad-response') this.#succeed(call)
+  }
+
+  #succeed(call: GuardedCall): void {
     // A health check shows that the host responds, but not that it serves users.
     if (call.request.callClass === 'probe') return
     const { user } = call.request
@@ -165,9 +153,7 @@ class Circuit {
     this.onChange('closed')
   }
 
-  fail(call: GuardedCall, failure: 'unreachable' | 'connection-lost' | 'timeout'): void {
-    const wasTrial = call === this.#trial
-    this.ignore(call)
+  #fail(call: GuardedCall, failure: UpstreamFailure, wasTrial: boolean): void {
     const { callClass, user } = call.request
     if (callClass === 'probe') return
     const sinceMs = this.#failedSinceMs.get(user) ?? this.options.now()
@@ -176,11 +162,6 @@ class Circuit {
     // Those who failed while others succeeded don't count.
     if (sinceMs > this.#succeededAtMs && this.#failing.size < maxUsers) this.#failing.add(user)
     if (wasTrial || (!this.#isOpen && this.#failing.size >= usersToOpen)) this.#open()
-  }
-
-  /** Reports a call that ended without showing whether the host works, such as after a client disconnect. */
-  ignore(call: GuardedCall): void {
-    if (call === this.#trial) this.#trial = null
   }
 
   /** Whether a failure is outdated: the call began before the last success, or its lost connection was counted already. */

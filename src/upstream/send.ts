@@ -104,7 +104,7 @@ export function createUpstream(options: UpstreamOptions) {
         // Other calls may have failed meanwhile, or become the trial call.
         throwIfRefused(request)
       }
-      call.guard = breakers.begin(request)
+      call.guard = breakers.circuitOf(request).begin(request)
       // Over HTTP/2 the runtime repeats a refused DELETE by itself, even one that was applied.
       const mayBeRepeated = request.method === 'DELETE' && transport.sharesConnection(url.origin)
       const response = await transport.fetch(request, call.signal)
@@ -156,11 +156,11 @@ export function createUpstream(options: UpstreamOptions) {
     const pauseMs = 50 + random() * 100
     if (now() + pauseMs >= deadlineMs) return false
     await delay(pauseMs)
-    return breakers.refusal(request) === null
+    return breakers.circuitOf(request).refusal(request) === null
   }
 
   function throwIfRefused(request: UpstreamRequest): void {
-    const refusal = breakers.refusal(request)
+    const refusal = breakers.circuitOf(request).refusal(request)
     if (refusal) throw refusal
   }
 
@@ -306,9 +306,7 @@ class Call implements BodyStream {
   #report(failure: unknown): void {
     const { guard } = this
     this.guard = null
-    if (guard === null) return
-    if (failure === null) this.upstream.breakers.responded(guard)
-    else this.upstream.breakers.failed(guard, failure)
+    guard?.circuit.end(guard, failure)
   }
 }
 

@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError, UpstreamError, type UpstreamFailure } from '../../src/domain/errors.ts'
-import { Breakers, type BreakerEvent, type GuardedRequest } from '../../src/upstream/circuit-breaker.ts'
+import {
+  Breakers,
+  type BreakerEvent,
+  type GuardedCall,
+  type GuardedRequest,
+} from '../../src/upstream/circuit-breaker.ts'
 
 /** Breakers with a controlled clock. */
 function start() {
@@ -14,24 +19,35 @@ function start() {
     user,
     ...more,
   })
+  const refusal = (user: string, more?: Partial<GuardedRequest>) => {
+    const request = requestOf(user, more)
+    return breakers.circuitOf(request).refusal(request)
+  }
+  const begin = (user: string, more?: Partial<GuardedRequest>) => {
+    const request = requestOf(user, more)
+    return breakers.circuitOf(request).begin(request)
+  }
   return {
     breakers,
     events,
-    requestOf,
     pass: (ms: number) => void (nowMs += ms),
-    isRefused: (user: string, more?: Partial<GuardedRequest>) =>
-      breakers.refusal(requestOf(user, more)) !== null,
-    begin: (user: string, more?: Partial<GuardedRequest>) => breakers.begin(requestOf(user, more)),
+    refusal,
+    isRefused: (user: string, more?: Partial<GuardedRequest>) => refusal(user, more) !== null,
+    begin,
     fails(user: string, failure: UpstreamFailure = 'unreachable') {
-      const call = breakers.begin(requestOf(user))
+      const call = begin(user)
       nowMs += 1000
-      breakers.failed(call, new UpstreamError(failure, ''))
+      end(call, new UpstreamError(failure, ''))
     },
     answers(user: string) {
-      breakers.responded(breakers.begin(requestOf(user)))
+      end(begin(user), null)
       nowMs += 1
     },
   }
+}
+
+function end(call: GuardedCall, error: unknown): void {
+  call.circuit.end(call, error)
 }
 
 const three = ['a', 'b', 'c']
@@ -40,7 +56,7 @@ describe('a circuit', () => {
   it.each(['unreachable', 'connection-lost', 'timeout'] as const)(
     'opens when three users fail without a success in between: %s',
     (failure) => {
-      const { fails, isRefused, events, breakers, requestOf } = start()
+      const { fails, isRefused, events, refusal } = start()
 
       fails('a', failure)
       fails('b', failure)
@@ -49,7 +65,7 @@ describe('a circuit', () => {
       fails('c', failure)
 
       expect(three.map((user) => isRefused(user))).toEqual([true, true, true])
-      expect(breakers.refusal(requestOf('a'))).toMatchObject({ retryAfterSeconds: 1, applied: 'no' })
+      expect(refusal('a')).toMatchObject({ retryAfterSeconds: 1, applied: 'no' })
       expect(events).toEqual([{ target: 'storage', host: 'node', change: 'opened' }])
     },
   )
@@ -60,63 +76,63 @@ describe('a circuit', () => {
     ['a call that was never made', new UpstreamError('overload', '')],
     ['a refusal of ours', new ServiceError(400, 109, '')],
   ])('never opens because of %s', (_, error) => {
-    const { breakers, begin, isRefused } = start()
+    const { begin, isRefused } = start()
 
-    for (const user of [...three, ...three, 'd', 'e']) breakers.failed(begin(user), error)
+    for (const user of [...three, ...three, 'd', 'e']) end(begin(user), error)
 
     expect(isRefused('a')).toBe(false)
   })
 
   it('does not count a timeout caused by a short deadline', () => {
-    const { breakers, begin, isRefused, pass } = start()
+    const { begin, isRefused, pass } = start()
     const calls = [...three, 'd'].map((user) => begin(user))
     pass(899)
 
-    for (const call of calls) breakers.failed(call, new UpstreamError('timeout', ''))
+    for (const call of calls) end(call, new UpstreamError('timeout', ''))
 
     expect(isRefused('a')).toBe(false)
   })
 
   it('does not count calls that began before others succeeded, even if they end together', () => {
-    const { breakers, begin, isRefused, pass, answers } = start()
+    const { begin, isRefused, pass, answers } = start()
     const hanging = [...three, 'd', 'e'].map((user) => begin(user))
     pass(19_000)
     answers('healthy')
     pass(1000)
 
-    for (const call of hanging) breakers.failed(call, new UpstreamError('timeout', ''))
+    for (const call of hanging) end(call, new UpstreamError('timeout', ''))
 
     expect(isRefused('a')).toBe(false)
   })
 
   it('counts a lost connection once, however many users were on it', () => {
-    const { breakers, begin, isRefused, pass } = start()
+    const { begin, isRefused, pass } = start()
     const calls = [...three, 'd', 'e'].map((user) => begin(user))
     pass(10)
 
-    for (const call of calls) breakers.failed(call, new UpstreamError('connection-lost', ''))
+    for (const call of calls) end(call, new UpstreamError('connection-lost', ''))
 
     expect(isRefused('a')).toBe(false)
   })
 
   it('lets a user whose last call did not fail try at once, one call at a time, and closes on success', () => {
-    const { breakers, fails, begin, isRefused, events } = start()
+    const { fails, begin, isRefused, events } = start()
     three.forEach((user) => fails(user))
 
     expect(isRefused('healthy')).toBe(false)
     const trial = begin('healthy')
     expect([isRefused('healthy'), isRefused('another')]).toEqual([true, true])
-    breakers.responded(trial)
+    end(trial, null)
 
     expect([...three, 'another'].map((user) => isRefused(user))).toEqual([false, false, false, false])
     expect(events.map(({ change }) => change)).toEqual(['opened', 'closed'])
   })
 
   it('lets no user try at once whose last call failed, even if that was not counted', () => {
-    const { breakers, begin, fails, isRefused, pass } = start()
+    const { begin, fails, isRefused, pass } = start()
     const together = ['x', 'y', 'z'].map((user) => begin(user))
     pass(1)
-    for (const call of together) breakers.failed(call, new UpstreamError('connection-lost', ''))
+    for (const call of together) end(call, new UpstreamError('connection-lost', ''))
     for (const user of ['a', 'b']) fails(user)
 
     expect(['y', 'z'].map((user) => isRefused(user))).toEqual([true, true])
@@ -124,7 +140,7 @@ describe('a circuit', () => {
   })
 
   it('lets a healthy user try while the trial of a failed user hangs, which does not keep it open', () => {
-    const { breakers, fails, begin, isRefused, pass } = start()
+    const { fails, begin, isRefused, pass } = start()
     three.forEach((user) => fails(user))
     pass(1000)
 
@@ -132,9 +148,9 @@ describe('a circuit', () => {
     expect([isRefused('b'), isRefused('healthy')]).toEqual([true, false])
     const trial = begin('healthy')
     pass(1000)
-    breakers.failed(hanging, new UpstreamError('timeout', ''))
+    end(hanging, new UpstreamError('timeout', ''))
     expect(isRefused('another')).toBe(true)
-    breakers.responded(trial)
+    end(trial, null)
 
     expect(['healthy', ...three].map((user) => isRefused(user))).toEqual([false, false, false, false])
   })
@@ -156,11 +172,11 @@ describe('a circuit', () => {
   })
 
   it('does not count users again whose connection was counted already, if others succeeded afterwards', () => {
-    const { begin, breakers, pass, answers, fails, isRefused } = start()
+    const { begin, pass, answers, fails, isRefused } = start()
     const calls = [...three, 'd', 'e', 'f'].map((user) => begin(user))
 
     pass(1)
-    for (const call of calls) breakers.failed(call, new UpstreamError('connection-lost', ''))
+    for (const call of calls) end(call, new UpstreamError('connection-lost', ''))
     answers('healthy')
     for (const user of ['d', 'e', 'f']) fails(user, 'connection-lost')
 
@@ -198,14 +214,14 @@ describe('a circuit', () => {
   })
 
   it("stops neither calls that complete a commit nor health checks, and the latter don't close it", () => {
-    const { breakers, fails, begin, isRefused } = start()
+    const { fails, begin, isRefused } = start()
     three.forEach((user) => fails(user))
 
     expect(isRefused('a', { callClass: 'must-complete' })).toBe(false)
     expect(isRefused('a', { callClass: 'probe' })).toBe(false)
-    breakers.responded(begin('health', { callClass: 'probe' }))
+    end(begin('health', { callClass: 'probe' }), null)
     expect(isRefused('a')).toBe(true)
-    breakers.responded(begin('a', { callClass: 'must-complete' }))
+    end(begin('a', { callClass: 'must-complete' }), null)
     expect(isRefused('a')).toBe(false)
   })
 

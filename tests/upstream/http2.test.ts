@@ -75,8 +75,10 @@ async function start(
       ({ status }) => String(status),
       (error: UpstreamError) => error.failure,
     )
-  const isRefused = () =>
-    breakers.refusal({ target: 'storage', method: 'GET', url: new URL(url), user: 'user 0' }) !== null
+  const isRefused = () => {
+    const request = { target: 'storage', method: 'GET', url: new URL(url), user: 'user 0' } as const
+    return breakers.circuitOf(request).refusal(request) !== null
+  }
   return { front, wire, url, upstream, send, outcomeOf, isRefused, clock }
 }
 
