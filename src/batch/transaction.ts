@@ -57,7 +57,6 @@ class Transaction implements TransactionContext {
   readonly budget: Budget
   isMultiCollection = false
   mayBeVisible = false
-  #isCommitting = false
   readonly #steps: Step[]
   readonly #users: Map<string, User>
   /** The outcomes of reads; those of written collections come from their state. */
@@ -174,8 +173,6 @@ class Transaction implements TransactionContext {
   }
 
   beginCommit(): void {
-    if (this.#isCommitting) return
-    this.#isCommitting = true
     this.budget.releaseReserve()
     for (const { storage } of this.#users.values()) storage.beginCommit()
   }

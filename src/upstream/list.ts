@@ -148,7 +148,6 @@ export class ListPages implements ByteSource {
   #first: Uint8Array | null = null
   #countBefore = 0
   #hasBegun = false
-  #isCancelled = false
   /** Whether everything was read. */
   isDone = false
   /** Called once, at the end. */
@@ -210,7 +209,6 @@ export class ListPages implements ByteSource {
   }
 
   cancel(): void {
-    this.#isCancelled = true
     this.#response.stream?.cancel()
     this.#end()
   }
@@ -232,7 +230,7 @@ export class ListPages implements ByteSource {
       this.#source = sourceOf(next)
     } else this.#end()
     // The client may have disconnected while the next page was requested.
-    if (this.#isCancelled) next?.stream?.cancel()
+    if (this.isDone) next?.stream?.cancel()
     return last
   }
 }
