@@ -175,7 +175,8 @@ function evaluateRead(precondition: Precondition, current: Timestamp): UnmetPrec
 }
 
 export type GetOutcome =
-  | { outcome: 'found'; record: SyncRecord }
+  /** `json`: the record's exposed JSON, if it is already at hand. */
+  | { outcome: 'found'; record: SyncRecord; json?: string }
   | { outcome: 'not-modified'; timestamp: Timestamp }
   | { outcome: 'precondition-failed'; existing: SyncRecord }
   | { outcome: 'missing' }

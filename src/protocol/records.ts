@@ -34,7 +34,7 @@ export const getRecord = declare({
   errorStatuses: [304, 404],
   operation: (input, problems) => ({ kind: 'get', ...readTarget(input, problems) }),
   reply: (outcome, { headers }) =>
-    outcome.outcome === 'found' ? recordReply(outcome.record) : withoutRecord(outcome, headers),
+    outcome.outcome === 'found' ? recordReply(outcome.record, outcome.json) : withoutRecord(outcome, headers),
 })
 
 export const putRecord = declare({
@@ -125,9 +125,8 @@ function readRecordInput(body: unknown): RecordInput {
 const invalidPayload = (description: string) => invalid('body', 'data.payload', description)
 
 /** The reply to GET and PUT of a record. */
-function recordReply(record: SyncRecord): Reply {
-  const body = `{"data":${toExposedJson(record)}}`
-  return { status: 200, headers: versionHeaders(record.lastModified), body }
+function recordReply(record: SyncRecord, json = toExposedJson(record)): Reply {
+  return { status: 200, headers: versionHeaders(record.lastModified), body: `{"data":${json}}` }
 }
 
 const wantsRepresentation = /(?:^|[,; ])return=representation(?:$|[,; ])/

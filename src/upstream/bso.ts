@@ -1,6 +1,6 @@
 import { rejectedRecord, type ServiceError } from '../domain/errors.ts'
 import { timestamp, tombstonePayload, type SyncRecord, type Timestamp } from '../domain/record.ts'
-import { jsonOf, unusable, type UpstreamResponse } from './response.ts'
+import { parseJson, textOf, unusable, type UpstreamResponse } from './response.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
 import type { StorageRead } from './call.ts'
 
@@ -35,13 +35,18 @@ export function recordRequest(collection: string, id: string): StorageRead {
   }
 }
 
-/** Reads the record from a response; null if no record has exactly this id, or it was deleted. */
-export function readRecordResponse(response: UpstreamResponse, id: string): SyncRecord | null {
+/** Reads the record from a response, with its exposed JSON if that is at hand; null if no record has exactly this id, or it was deleted. */
+export function readRecordResponse(
+  response: UpstreamResponse,
+  id: string,
+): { record: SyncRecord; json: string | null } | null {
   if (response.status === 404) return null
-  const record = readBso(jsonOf(response))
-  if (!record) throw unusable('the body is not a record')
+  const text = textOf(response)
+  const value = text === undefined ? undefined : parseJson(text)
+  const record = readBso(value)
+  if (text === undefined || !record) throw unusable('the body is not a record')
   if (isDeleted(record)) return null
-  if (record.id === id) return record
+  if (record.id === id) return { record, json: toExposedText(text, value as object) }
   if (fold(record.id) !== fold(id)) throw unusable('the body is a different record')
   return null
 }
@@ -49,6 +54,29 @@ export function readRecordResponse(response: UpstreamResponse, id: string): Sync
 /** Some storages treat such ids as equal and return the record in the spelling of its last writer. */
 function fold(id: string): string {
   return id.trimEnd().toLowerCase()
+}
+
+const modifiedToken = '"modified":'
+const secondsPattern = /[1-9]\d{0,10}\.\d\d[,}]/y
+
+/**
+ * Converts the text of a Basic Storage Object into exposed JSON by replacing its timestamp, at a tenth of the cost of serializing `value`.
+ * Null if more than the timestamp differs. `value` is the parsed text, valid for `readBso`.
+ */
+export function toExposedText(text: string, value: object): string | null {
+  const { payload, sortindex }: { payload?: unknown; sortindex?: unknown } = value
+  if (typeof payload !== 'string' || sortindex === null) return null
+  // The other two fields are `id` and `modified`; no further field may be exposed.
+  if (Object.keys(value).length !== (sortindex === undefined ? 3 : 4)) return null
+  // The token can't occur inside a JSON string, where quotes are escaped.
+  const tokenAt = text.indexOf(modifiedToken)
+  if (tokenAt === -1 || text.indexOf(modifiedToken, tokenAt + 1) !== -1) return null
+  const from = tokenAt + modifiedToken.length
+  secondsPattern.lastIndex = from
+  if (!secondsPattern.test(text)) return null
+  const to = secondsPattern.lastIndex - 1
+  const milliseconds = `${text.slice(from, to - 3)}${text.slice(to - 2, to)}0`
+  return `${text.slice(0, tokenAt)}"last_modified":${milliseconds}${text.slice(to)}`
 }
 
 const maxModifiedSeconds = 99_999_999_999

@@ -133,8 +133,8 @@ export class ConsistentReads {
       for (const id of single) {
         const response = await this.#read(recordRequest(this.collection, id))
         this.#count(response)
-        const record = readRecordResponse(response, id)
-        if (record) records.set(id, record)
+        const found = readRecordResponse(response, id)
+        if (found) records.set(id, found.record)
       }
       return { timestamp: this.timestamp, unchangedForMs: this.#unchangedForMs, records }
     } catch (error) {

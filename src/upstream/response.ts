@@ -29,13 +29,19 @@ const longTextLimits = { depth: 32, members: Infinity }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
 
-/** The body as a JSON value; undefined if it is not JSON. */
-export function jsonOf({ bytes }: Pick<UpstreamResponse, 'bytes'>): unknown {
+/** The body as text; undefined if it is not UTF-8. */
+export function textOf({ bytes }: Pick<UpstreamResponse, 'bytes'>): string | undefined {
   try {
-    return parseJson(strictUtf8.decode(bytes))
+    return strictUtf8.decode(bytes)
   } catch {
     return undefined
   }
+}
+
+/** The body as a JSON value; undefined if it is not JSON. */
+export function jsonOf(response: Pick<UpstreamResponse, 'bytes'>): unknown {
+  const text = textOf(response)
+  return text === undefined ? undefined : parseJson(text)
 }
 
 /** Parses JSON; undefined if it is invalid, or so long and deep that its value would take many times its memory. */

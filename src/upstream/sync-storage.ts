@@ -47,8 +47,12 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
    * the record anyway.
    */
   async get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
-    const response = await this.read(recordRequest(collection, id))
-    return evaluateGet(precondition, readRecordResponse(response, id))
+    const found = readRecordResponse(await this.read(recordRequest(collection, id)), id)
+    if (!found) return { outcome: 'missing' }
+    const { record, json } = found
+    const outcome = evaluateGet(precondition, record)
+    if (json !== null && outcome.outcome === 'found') outcome.json = json
+    return outcome
   }
 
   collectionTimestamps() {
