@@ -52,7 +52,7 @@ async function rejectionOf(
       await storage.stage(collection, records, since, null)
       return null
     } catch (error) {
-      if (error instanceof ServiceError && blamesRecords(error)) return rejectedRecord(error.status === 413)
+      if (error instanceof ServiceError && blamesRecords(error)) return rejectedRecord(error.status)
       // MariaDB can only create a few batch ids per user within 10 ms; it rejects more as write conflicts.
       if (!isWriteConflict(error) || failures > maxRetries) throw error
       await budget.backOff(failures)

@@ -143,7 +143,7 @@ export class Simulation {
     const { rejected, failure, limits } = this.#known
     const maxBytes = limits?.maxRecordPayloadBytes ?? Number.POSITIVE_INFINITY
     if (Buffer.byteLength(input.payload ?? '') > maxBytes) {
-      return () => ({ outcome: 'failed', error: rejectedRecord(true) })
+      return () => ({ outcome: 'failed', error: rejectedRecord(413) })
     }
     if (!allowsPut(precondition, before?.lastModified ?? null)) {
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })

@@ -170,7 +170,7 @@ export class WrittenCollection {
       if (outcome.outcome === 'committed') {
         this.context.beginCommit()
         const left = uploads.slice(place + 1).flat()
-        const refused = new Map(left.map(({ id }) => [id, rejectedRecord(true)] as const))
+        const refused = new Map(left.map(({ id }) => [id, rejectedRecord(413)] as const))
         this.#settle(outcome.timestamp, new Map([...outcome.rejected, ...refused]), { isRemoval: false })
         return true
       }
@@ -292,7 +292,7 @@ export class WrittenCollection {
     const { plan, known, since } = this.state
     const result = evaluateProbe(plan.writes, known.view.records, since, snapshot)
     if (result.verdict !== 'applied') return result.verdict
-    const refused = new Map(result.refused.map((id) => [id, rejectedRecord(false)] as const))
+    const refused = new Map(result.refused.map((id) => [id, rejectedRecord(400)] as const))
     this.#settle(result.timestamp, refused, { seenAt: snapshot.timestamp })
     return 'applied'
   }

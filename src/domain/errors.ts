@@ -74,9 +74,9 @@ export function invalid(
   return invalidRequest([{ location, name, description }], extras)
 }
 
-/** The error for a record that the storage rejects: it is too large, or its id or a field is invalid. */
-export function rejectedRecord(isTooLarge: boolean): ServiceError {
-  if (!isTooLarge) return invalid('path', 'record_id', 'was rejected by the storage')
+/** The error for a record that the storage rejects, with 413 if it is too large, otherwise as invalid. */
+export function rejectedRecord(status: number): ServiceError {
+  if (status !== 413) return invalid('path', 'record_id', 'was rejected by the storage')
   return new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts')
 }
 

@@ -113,11 +113,11 @@ export function readUploadResult(value: unknown, records: { id: string }[]): Upl
     throw unusable('the result of the upload is missing or invalid')
   const stored = new Set<unknown>(success)
   const rejected: UploadResult['rejected'] = new Map()
-  for (const { id } of records) if (!stored.has(id)) rejected.set(id, rejectedRecord(false))
+  for (const { id } of records) if (!stored.has(id)) rejected.set(id, rejectedRecord(400))
   let isBroken = false
   for (const [id, reason] of Object.entries(failed)) {
     isBroken ||= reason === 'db error'
-    rejected.set(id, rejectedRecord(JSON.stringify(reason).includes('bytes')))
+    rejected.set(id, rejectedRecord(JSON.stringify(reason).includes('bytes') ? 413 : 400))
   }
   const name = typeof batch === 'string' || typeof batch === 'number' ? String(batch) : null
   return { timestamp: readModified(modified), batch: name, rejected, isBroken }
