@@ -148,6 +148,8 @@ describe('/v1/explore in Chromium', () => {
     const places = [address, page.url()]
     const tickedKept = await keptBy(page)
     await page.keyboard.press('Escape')
+    // The page moves the focus once the record has closed, which is later.
+    await page.locator(':focus:not(#details *)').waitFor()
     const afterRecord = await focusedText(page)
     await page.locator('.keep input').uncheck()
     const takenBack = await keptBy(page)
