@@ -115,7 +115,7 @@ export class Translator {
     const changes = new Map<string, Change>()
     /** The ids of records that are as in the backup, or will be. */
     const ids: string[] = []
-    /** The ids of records that others replace, each with the id of the other one, which is free then. */
+    /** By the id of a record that a restored one replaces: the id of the restored one in the backup, which stays unused. */
     const freed = new Map<string, string>()
     // A record takes the place of one other, even if the backup has several for it.
     const take = (target: string, id: string) => {
@@ -125,7 +125,7 @@ export class Translator {
     }
     const inBackup = readRecords(this.backup, collection)
     const isLive = ({ id }: StoredRecord) => Number(live.has(id))
-    // What is not there comes first: it may replace a record, whose own one then needs another id.
+    // Missing records come first: one may replace another login's record, and that login then gets the unused id.
     const records = uniqueKeys.has(collection)
       ? (await Array.fromAsync(inBackup)).toSorted((one, other) => isLive(one) - isLive(other))
       : inBackup
