@@ -23,27 +23,25 @@ describe('the root URL in Chromium', () => {
     const page = await browser.open(bridge.url, { viewport: desk })
     const address = page.url()
     const names = await page.locator('.cards strong').allInnerTexts()
+    // A page that is still loading can't go back.
+    const follow = async (link: string, path: string) => {
+      await page.click(link)
+      await page.waitForURL(({ pathname }) => pathname === `/v1/${path}`)
+    }
 
-    await page.click('text=Explorer')
-    const explorer = page.url()
+    await follow('text=Explorer', 'explore')
     await page.goBack()
-    await page.click('.cards >> text=API')
+    await follow('.cards >> text=API', 'docs')
     await page.locator('.opblock').first().waitFor()
-    const docs = page.url().replace(/#.*/, '')
-    await page.click('nav >> text=Guides')
-    await page.click('.cards >> text=Run a bridge')
-    const guide = page.url()
+    await follow('nav >> text=Guides', 'docs/guides')
+    await follow('.cards >> text=Run a bridge', 'docs/guides/run')
     await page.click('nav[aria-label="On this page"] a >> nth=0')
     const section = await page.evaluate(() => document.querySelector(':target')?.textContent)
-    await page.click('header a >> nth=0')
-    const back = page.url()
+    await follow('header a >> nth=0', 'docs/guides')
 
     expect(address).toBe(`${bridge.url}/v1/docs/guides`)
     expect(names.slice(0, 4).join()).toBe('Explorer,API,Get started,Your data')
-    const paths = ['explore', 'docs', 'docs/guides/run'].map((path) => `${bridge.url}/v1/${path}`)
-    expect([explorer, docs, guide]).toEqual(paths)
     expect(section).toBeTruthy()
-    expect(back).toBe(address)
   })
 })
 
