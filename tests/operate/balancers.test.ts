@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'bun:test'
 
 import { makeCertificates } from '../support/certificates.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
 import { freePort } from '../support/free-port.ts'
 import { openRaw } from '../spec/raw-http.ts'
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
@@ -187,9 +188,14 @@ for (const balancer of balancers) {
     )
 
     it('never make a truncated list look complete', async () => {
-      const user = nodes.sandbox.addUser('alice')
-      nodes.sandbox.seed(user, 'tabs', 20_000, { payloadBytes: 1000 })
-      const answer = await client.ask('GET', '')
+      // Holds the end of the list, which could otherwise be in buffers already.
+      await using storage = await startFaultProxy({ target: nodes.sandbox.storageUrl })
+      storage.plan(() => ({ kind: 'hang-mid-body', afterBytes: 1_000_000 }))
+      nodes.sandbox.switches.nodeUrl = storage.url
+      const user = nodes.sandbox.addUser('bob')
+      nodes.sandbox.seed(user, 'tabs', 2000, { payloadBytes: 1000 })
+      const answer = await front.clientOf(user).ask('GET', '')
+      nodes.sandbox.switches.nodeUrl = nodes.sandbox.storageUrl
       const reader = answer.body!.getReader()
       const decoder = new TextDecoder()
       let text = decoder.decode((await reader.read()).value)
