@@ -310,6 +310,35 @@ describe('restore', () => {
 
     const { errors } = await restore('--write')
     const kept = await now()
+  it('lists a moved bookmark where it is if --overwrite was interrupted, and the second run is without it', async () => {
+    const { write, restore, now } = await someone('half', 'bookmarks', [
+      folder('menu', 'places', ['a']),
+      folder('toolbar', 'places', []),
+      bookmark('a', 'menu'),
+    ])
+    // The interrupted run has only taken it out of the toolbar.
+    await write(folder('menu', 'places', []), bookmark('a', 'toolbar'))
+
+    await restore('--write')
+
+    expect(await now()).toMatchObject({ menu: { children: [] }, toolbar: { children: ['a'] } })
+  })
+
+  it('lists a bookmark in its folder that no folder of the backup lists', async () => {
+    const { user, write, restore, now } = await someone('unlisted', 'bookmarks', [
+      folder('menu', 'places', ['a', 'box']),
+      ...['a', 'b', 'c'].map((id) => bookmark(id, 'menu')),
+      folder('box', 'menu', ['c']),
+    ])
+    sandbox.remove(user, 'bookmarks')
+    await write(folder('toolbar', 'places', []))
+
+    await restore('--write')
+
+    expect(await now()).toMatchObject({ menu: { children: ['a', 'box', 'b'] }, box: { children: ['c'] } })
+    expect((await restore()).errors).toContain('bookmarks: 0 to write')
+  })
+
     await restore('--overwrite')
 
     expect(errors).toContain('passwords: 1 to write, 1 different in the storage')

@@ -113,7 +113,7 @@ export class Translator {
       unreadable: [],
     }
     const changes = new Map<string, Change>()
-    /** The ids of records that are as in the backup, or will be. */
+    /** The ids of records that exist, or will. */
     const ids: string[] = []
     /** By the id of a record that a restored one replaces: the id of the restored one in the backup, which stays unused. */
     const freed = new Map<string, string>()
@@ -167,12 +167,12 @@ export class Translator {
       if (wanted.deletedSince !== null && (kind !== 'deleted' || there!.last_modified <= wanted.deletedSince))
         continue
       plan[kind].push(clear)
+      ids.push(id)
       if (kind === 'different' && !wanted.overwrites) continue
       if (kind === 'different' && collection === 'bookmarks' && now && hasOtherType(now, clear)) {
         plan.retyped.push(id)
         continue
       }
-      ids.push(id)
       changes.set(id, { saved, clear, isAdapted: clear.id !== id, there })
       take(target, id)
     }

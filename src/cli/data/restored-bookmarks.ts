@@ -99,12 +99,17 @@ export function leaveCycles(
 }
 
 /**
- * Removes from restored folders what was moved into another folder since or remains deleted, and adds what is new in them; each once, because
- * Firefox syncs no bookmarks any more if a folder lists one twice, or is listed by a folder inside it.
+ * Removes from restored folders what was moved into another folder since or remains deleted, and adds what is new in them or no folder lists;
+ * each once, because Firefox syncs no bookmarks any more if a folder lists one twice, or is listed by a folder inside it.
  */
 export function fitChildren(changes: Map<string, Change>, live: Live): void {
   for (const change of changes.values()) {
     const { id, children } = change.clear
+  const listed = new Set([...changes.values()].flatMap(({ clear }) => listOf<string>(clear.children)))
+  const unlisted = Map.groupBy(
+    [...changes.keys()].filter((id) => !listed.has(id)),
+    (id) => textOf(changes.get(id)!.clear.parentid),
+  )
     const isHere = (child: string) => live.get(child)?.parentid === id
     const isRestored = (child: string) => {
       const restored = changes.get(child)
@@ -114,7 +119,7 @@ export function fitChildren(changes: Map<string, Change>, live: Live): void {
     const added = listOf<string>(live.get(id)?.children).filter(
       (child) => !changes.has(child) && isHere(child),
     )
-    const fitting = [...new Set([...kept, ...added])]
+    const fitting = [...new Set([...kept, ...added, ...(unlisted.get(id) ?? [])])]
     if (fitting.join() !== listOf(children).join()) adapt(change, { children: fitting })
   }
 }
