@@ -231,6 +231,28 @@ describe('restore', () => {
     expect((await now()).unfiled!.children).toEqual(['last', 'query', 'new'])
   })
 
+  it('moves a bookmark whose folder remains deleted to Other Bookmarks once, also if Firefox has synced since', async () => {
+    const { write, restore, now } = await someone('homeless', 'bookmarks', [
+      folder('menu', 'places', ['box']),
+      folder('unfiled', 'places', []),
+      folder('box', 'menu', ['moved']),
+      bookmark('moved', 'box', { parentName: 'box' }),
+    ])
+    await write(folder('menu', 'places', ['moved']), gone('box'), bookmark('moved', 'menu'))
+    const part = ['--overwrite', '--id', 'moved']
+
+    const { errors } = await restore(...part)
+
+    const { moved, menu, unfiled } = await now()
+    expect(errors).toContain('1 of them will be in Other Bookmarks, because their folder was deleted')
+    expect([moved!.parentid, menu!.children, unfiled!.children]).toEqual(['unfiled', [], ['moved']])
+    // As Firefox uploads it.
+    await write({ ...moved!, parentName: 'unfiled' })
+    const again = (await restore(...part)).errors
+    expect(again).toContain('bookmarks: 0 to write')
+    expect(again).not.toContain('Other Bookmarks')
+  })
+
   it('leaves what has another type now, with which Firefox syncs no bookmarks', async () => {
     const { write, restore, now } = await someone('retyper', 'bookmarks', [
       folder('menu', 'places', ['box', 'line']),
@@ -288,28 +310,6 @@ describe('restore', () => {
     expect((await restore()).errors).toContain('bookmarks: 0 to write, 0 different')
   })
 
-  it('keeps the title of a page that was visited again under another id', async () => {
-    const page = { histUri: 'https://a.example/', title: 'before', visits: [{ date: 1, type: 1 }] }
-    const { write, restore, now } = await someone('visitor', 'history', [{ id: 'old', ...page }])
-    await write(gone('old'), { id: 'new', ...page, title: 'now', visits: [] })
-
-    await restore('--write')
-
-    expect(await now()).toMatchObject({ old: { ...page, title: 'now' }, new: { title: 'now', visits: [] } })
-  })
-
-  it('overwrites a login that was saved again only with --overwrite, and under its new id', async () => {
-    const login = { hostname: 'https://a.example', formSubmitURL: '', httpRealm: null, username: 'me' }
-    const { write, restore, now } = await someone('returner', 'passwords', [
-      { id: '{old}', ...login, password: 'before' },
-      { id: '{other}', ...login, username: 'you', password: 'before' },
-    ])
-    // Firefox takes an empty form address, as imports have it, for any.
-    const imported = { ...login, formSubmitURL: 'https://a.example' }
-    await write(gone('{old}'), gone('{other}'), { id: '{new}', ...imported, password: 'now' })
-
-    const { errors } = await restore('--write')
-    const kept = await now()
   it('lists a moved bookmark where it is if --overwrite was interrupted, and the second run is without it', async () => {
     const { write, restore, now } = await someone('half', 'bookmarks', [
       folder('menu', 'places', ['a']),
@@ -339,6 +339,28 @@ describe('restore', () => {
     expect((await restore()).errors).toContain('bookmarks: 0 to write')
   })
 
+  it('keeps the title of a page that was visited again under another id', async () => {
+    const page = { histUri: 'https://a.example/', title: 'before', visits: [{ date: 1, type: 1 }] }
+    const { write, restore, now } = await someone('visitor', 'history', [{ id: 'old', ...page }])
+    await write(gone('old'), { id: 'new', ...page, title: 'now', visits: [] })
+
+    await restore('--write')
+
+    expect(await now()).toMatchObject({ old: { ...page, title: 'now' }, new: { title: 'now', visits: [] } })
+  })
+
+  it('overwrites a login that was saved again only with --overwrite, and under its new id', async () => {
+    const login = { hostname: 'https://a.example', formSubmitURL: '', httpRealm: null, username: 'me' }
+    const { write, restore, now } = await someone('returner', 'passwords', [
+      { id: '{old}', ...login, password: 'before' },
+      { id: '{other}', ...login, username: 'you', password: 'before' },
+    ])
+    // Firefox takes an empty form address, as imports have it, for any.
+    const imported = { ...login, formSubmitURL: 'https://a.example' }
+    await write(gone('{old}'), gone('{other}'), { id: '{new}', ...imported, password: 'now' })
+
+    const { errors } = await restore('--write')
+    const kept = await now()
     await restore('--overwrite')
 
     expect(errors).toContain('passwords: 1 to write, 1 different in the storage')

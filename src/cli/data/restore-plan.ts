@@ -13,7 +13,7 @@ import {
   adapt,
   fitChildren,
   hasOtherType,
-  keepQueries,
+  keepOrphans,
   isFolder,
   isMovedFrom,
   keepSharedFields,
@@ -179,11 +179,12 @@ export class Translator {
     if (collection === 'bookmarks') {
       const { left, cut } = leaveCycles(changes, live)
       Object.assign(plan, { unmoved: left, cut })
-      for (const folder of keepQueries(changes, live))
-        plan.orphans.set(folder, (plan.orphans.get(folder) ?? 0) + 1)
+      const orphans = keepOrphans(changes, live)
       // First, because `keepSharedFields` adds bookmarks that stay where they are.
       fitChildren(changes, live)
       keepSharedFields(changes, live, current)
+      for (const [id, folder] of orphans)
+        if (changes.has(id)) plan.orphans.set(folder, (plan.orphans.get(folder) ?? 0) + 1)
       await this.#mend(plan, changes, ids, live, current)
     }
     if (collection === 'history' && changes.size > 0)

@@ -47,8 +47,13 @@ export function keepSharedFields(
     if (now && addressOf(now) !== addressOf(change.clear)) left.add(addressOf(now))
   }
   left.delete('')
-  // Firefox leaves out empty tags.
-  const inOneForm = (clear: ClearRecord) => ({ ...clear, keyword: undefined, ...sharedFields([clear]) })
+  // Firefox leaves out empty tags, and takes the name of the folder from the folder.
+  const inOneForm = (clear: ClearRecord) => ({
+    ...clear,
+    parentName: undefined,
+    keyword: undefined,
+    ...sharedFields([clear]),
+  })
   for (const [id, { clear }] of changes) {
     const now = live.get(id)
     const isThere = now && Bun.deepEquals(inOneForm(clear), inOneForm(now))
@@ -103,13 +108,13 @@ export function leaveCycles(
  * each once, because Firefox syncs no bookmarks any more if a folder lists one twice, or is listed by a folder inside it.
  */
 export function fitChildren(changes: Map<string, Change>, live: Live): void {
-  for (const change of changes.values()) {
-    const { id, children } = change.clear
   const listed = new Set([...changes.values()].flatMap(({ clear }) => listOf<string>(clear.children)))
   const unlisted = Map.groupBy(
     [...changes.keys()].filter((id) => !listed.has(id)),
     (id) => textOf(changes.get(id)!.clear.parentid),
   )
+  for (const change of changes.values()) {
+    const { id, children } = change.clear
     const isHere = (child: string) => live.get(child)?.parentid === id
     const isRestored = (child: string) => {
       const restored = changes.get(child)
@@ -124,17 +129,20 @@ export function fitChildren(changes: Map<string, Change>, live: Live): void {
   }
 }
 
-/** Moves restored queries whose folder is gone to Other Bookmarks, as Firefox moves bookmarks; it deletes such queries. Returns these folders. */
-export function keepQueries(changes: ReadonlyMap<string, Change>, live: Live): string[] {
+/**
+ * Moves bookmarks whose former folder is gone to Other Bookmarks, where Firefox puts them; it deletes such queries. Bookmarks that were
+ * deleted themselves stay in that folder, which may be restored later. Returns the ids of those that were moved, each with its former folder.
+ */
+export function keepOrphans(changes: ReadonlyMap<string, Change>, live: Live): Map<string, string> {
   const folders = [...live.values()].filter(isFolder).map(({ id }) => id)
-  const known = new Set([...bookmarkRoots, ...changes.keys(), ...folders])
-  const gone: string[] = []
-  for (const change of changes.values()) {
+  const known = new Set(['', 'places', ...bookmarkRoots, ...changes.keys(), ...folders])
+  const gone = new Map<string, string>()
+  for (const [id, change] of changes) {
     const { type, parentid } = change.clear
     const folder = textOf(parentid)
-    if (type !== 'query' || known.has(folder)) continue
+    if (known.has(folder) || (type !== 'query' && !live.has(id))) continue
     moveToOther(change, changes)
-    gone.push(folder)
+    gone.set(id, folder)
   }
   return gone
 }
