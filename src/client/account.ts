@@ -71,8 +71,12 @@ export function checkAccount(given: Partial<Account>): Account {
     throw wrong('bucket', `This bucket belongs to another account than the key id. ${advice}`)
   }
   const bridgeUrl = value('bridgeUrl')
-  if (bridgeUrl !== '' && !isHttp(bridgeUrl))
-    throw wrong('bridgeUrl', `The address of the bridge must begin with https:// or http://: ${bridgeUrl}`)
+  // The message does not repeat the address, which may contain a password.
+  if (bridgeUrl !== '' && !(URL.canParse(bridgeUrl) && /^https?:\/\/[^@?#]+$/i.test(bridgeUrl)))
+    throw wrong(
+      'bridgeUrl',
+      'The address of the bridge must begin with https:// or http://, without a user, password or query.',
+    )
   return {
     bridgeUrl,
     token,
@@ -89,10 +93,6 @@ export function checkAccount(given: Partial<Account>): Account {
 /** Whether an account can renew its access token. */
 export function isRenewable({ refreshToken, tokenEndpoint, clientId }: Account): boolean {
   return refreshToken !== '' && tokenEndpoint !== '' && clientId !== ''
-}
-
-function isHttp(address: string): boolean {
-  return URL.canParse(address) && /^https?:$/.test(new URL(address).protocol)
 }
 
 function wrong(field: AccountField, message: string): ClientError {

@@ -37,9 +37,20 @@ describe('checkAccount', () => {
     ['bucket', { bucket: bucket.replace('0', 'f') }, 'another account'],
     ['syncKey', { syncKey: '00' }, '128 hexadecimal digits'],
     ['bridgeUrl', { bridgeUrl: 'localhost:8000' }, 'https:// or http://'],
+    ['bridgeUrl', { bridgeUrl: 'https://bridge.example/?x=1' }, 'query'],
   ])('names the field %s for %j', (field, typed, words) => {
     expect(check(typed)).toStartWith(`${field}: `)
     expect(check(typed)).toContain(words)
+  })
+
+  it.each([
+    'https://me:word@bridge.example',
+    'me:word@bridge.example',
+    'ftp://me:word@a',
+    'http://me:1/word@a',
+  ])('rejects the address %j without showing its password', (bridgeUrl) => {
+    expect(check({ bridgeUrl })).toStartWith('bridgeUrl: ')
+    expect(check({ bridgeUrl })).not.toContain('word@')
   })
 
   it('requires no sync key if nothing is decrypted, and keeps what renews a token', () => {

@@ -997,7 +997,9 @@ describe('an account', () => {
       `BEARER_TOKEN=t\nKEY_ID=1-short\nBRIDGE_URL=${bridge.url}`,
       `${rest}BEARER_TOKEN=t\nBUCKET=${'0'.repeat(32)}`,
       `${rest}BEARER_TOKEN=t\nSYNC_KEY=key`,
-      `KEY_ID=${KEY_ID}\nBEARER_TOKEN=t\nBRIDGE_URL=ftp://a`,
+      ...['ftp://a', 'https://me:word@a', 'https://a/?x=1'].map(
+        (url) => `KEY_ID=${KEY_ID}\nBEARER_TOKEN=t\nBRIDGE_URL=${url}`,
+      ),
       `\uFEFF${rest}BEARER_TOKEN=t\r\n# BRIDGE_URL=ftp://a\r\n\t#SYNC_KEY=key\r\n`,
     ]
 
@@ -1013,7 +1015,7 @@ describe('an account', () => {
       }
     })
     expect(outcome).toEqual(expected)
-    expect(outcome.filter(Array.isArray)).toHaveLength(6)
+    expect(outcome.filter(Array.isArray)).toHaveLength(8)
   })
 
   itWithPython(`reports a string where names are expected, and a missing value${why}`, async () => {

@@ -408,10 +408,11 @@ describe('BRIDGE_URL', () => {
     const listing = await runWith(account, ['ls'], '', environment)
     const connecting = await runWith(account, ['connect'], readFileSync(account, 'utf8'), environment)
 
-    const message = 'sync-bridge: BRIDGE_URL must not contain a user or a password\n'
-    expect(listing).toMatchObject({ errors: message, code: 1 })
+    const form = 'https:// or http://, without a user, password or query.'
+    const message = `The address of the bridge must begin with ${form}\n`
+    expect(listing).toMatchObject({ errors: `sync-bridge: ${message}`, code: 1 })
     expect(connecting.errors).toBe(
-      `${message}Bridge: http://********@127.0.0.1:1, from BRIDGE_URL\nNothing was saved.\n`,
+      `sync-bridge: BRIDGE_URL: ${message}Bridge: ********@127.0.0.1:1, from BRIDGE_URL\nNothing was saved.\n`,
     )
   })
 })

@@ -141,15 +141,16 @@ def check_account(given: Account) -> Account:
     if account.bridge_url == "":
         raise _wrong("bridge_url", "The address of the bridge is missing: set BRIDGE_URL, or bridge_url of the account.")
     if not _is_web_address(account.bridge_url):
-        raise _wrong("bridge_url", f"The address of the bridge must begin with https:// or http://: {account.bridge_url}")
+        form = "https:// or http://, without a user, password or query"
+        # Not with the address, which may contain a password.
+        raise _wrong("bridge_url", f"The address of the bridge must begin with {form}.")
     account.sync_key = "" if account.sync_key == "" else _read_key(account.sync_key)
     return account
 
 
 def _is_web_address(url: str) -> bool:
     try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and bool(parts.hostname)
+        return re.fullmatch("https?://[^@?#]+", url, re.I) is not None and bool(urlsplit(url).hostname)
     except ValueError:
         return False
 

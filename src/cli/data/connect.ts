@@ -40,7 +40,7 @@ export async function connect(options: GivenOptions, host: Host): Promise<number
     const server = tokenServer ?? parseAccount(text ?? '').tokenServerUrl ?? mozillaTokenServer
     if (error.status === 503) host.stderr.write(`Token server: ${printable(server)}\n`)
     // Often left over from the sandbox, whose bridge rejects every real account.
-    const bridgeUrl = host.environment.BRIDGE_URL?.replace(/\/\/[^/]*@/, '//********@')
+    const bridgeUrl = host.environment.BRIDGE_URL?.replace(/^.*@/, '********@')
     if (bridgeUrl) host.stderr.write(`Bridge: ${printable(bridgeUrl)}, from BRIDGE_URL\n`)
     host.stderr.write('Nothing was saved.\n')
     return 1
