@@ -586,12 +586,14 @@ describe('restore', () => {
 
     const restored = await asHidden('restore', folder, '--write')
     const listed = await asHidden('ls', 'history')
+    const watched = await asHidden('watch', 'history')
 
     expect(restored.errors).toContain(
       'passwords: cannot be read: this bridge does not expose this collection\nprefs: 1 to write',
     )
     expect(listed.errors).toContain('Path not found: the bridge does not expose this collection, or')
-    expect([restored.code, listed.code]).toEqual([3, 1])
+    expect(watched.errors).toBe(listed.errors)
+    expect([restored.code, listed.code, watched.code]).toEqual([3, 1, 1])
   })
 
   it('reports what was written when it fails midway', async () => {

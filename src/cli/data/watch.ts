@@ -20,6 +20,8 @@ export function watch(options: GivenOptions, words: string[], host: Host): Promi
       refuseKeys(name)
       const problem = await describeAbsent(client, name)
       if (problem !== null) tell(`warning: ${problem}`)
+      // Fails if the bridge does not expose it. The list of collections, which is polled, doesn't show why one is absent.
+      await client.requests.ask(`/buckets/${client.account.bucket}/collections/${encodeURIComponent(name)}`)
     }
     const watched = changes(client, {
       since,
