@@ -845,6 +845,24 @@ describe('open', () => {
     expect(text).not.toContain(user.syncKey.toString('hex'))
     expect([code, readdirSync(temporary)]).toEqual([0, []])
   })
+
+  it('uses the present token if it cannot be renewed, and says why', async () => {
+    const unreachable = 'http://127.0.0.1:1/v1/oauth/token'
+    const token = renewing.bearerToken()
+    const account = accountFile(renewable({ BEARER_TOKEN: token, TOKEN_ENDPOINT: unreachable }))
+    await using opened = start(['open'], {
+      environment: { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: makeFolder() },
+    })
+    await eventually('it has printed its address', () => /http:\S+/.test(opened.errors()))
+    const [address] = /http:\S+/.exec(opened.errors())!
+
+    const led = await fetch(address, { redirect: 'manual' })
+
+    expect(led.headers.get('Location')).toContain(`&BEARER_TOKEN=${token}&`)
+    await eventually('it says why', () =>
+      opened.errors().includes('Cannot renew the access token: no response'),
+    )
+  })
 })
 
 describe('restore', () => {

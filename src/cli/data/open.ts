@@ -21,9 +21,14 @@ export function open(options: GivenOptions, host: Host): Promise<number> {
     })
     const secret = Buffer.from(host.randomBytes(24)).toString('base64url')
     const links = startLink(`/${secret}`, async () => {
-      // Renews the token, so that the link still works hours later.
-      if (isRenewable(client.account)) client.account.token = await renewToken(client.account, fetch)
-      return explorerLink(bridgeUrl, client.account)
+      // Renews the token, so that the link still works hours later. On failure, the present one may still be valid.
+      const { account } = client
+      if (isRenewable(account))
+        await renewToken(account, fetch).then(
+          (token) => (account.token = token),
+          ({ message }: ClientError) => tell(message),
+        )
+      return explorerLink(bridgeUrl, account)
     })
     const stopped = interruption(host)
     const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
@@ -55,7 +60,6 @@ function startLink(path: string, target: () => Promise<string>) {
         headers: { Location: await target(), 'Cache-Control': 'no-store' },
       })
     },
-    error: () => new Response('Cannot renew the access token: see the terminal', { status: 503 }),
   })
 }
 
