@@ -91,17 +91,16 @@ export class Requests {
     const answer = await this.#send(path, options)
     if (answer.status !== 401 || !isRenewable(this.#account)) return answer
     await answer.body?.cancel()
-    // Concurrent requests that get 401 share one new token.
-    if (token === this.#account.token)
-      await (this.#renewing ??= this.#renew().finally(() => (this.#renewing = null)))
-    return this.#send(path, options)
-  }
-
-  async #renew(): Promise<void> {
     // Imported on demand, because the explorer has no refresh token.
-    const { renewToken } = await import('./token.ts')
-    this.#account.token = await renewToken(this.#account, this.#fetch)
-    await this.options.onNewToken?.(this.#account.token)
+    const { renewToken, unlessAborted } = await import('./token.ts')
+    // Concurrent requests that get 401 share one new token.
+    if (token === this.#account.token) {
+      this.#renewing ??= renewToken(this.#account, this.#fetch)
+        .then((renewed) => this.options.onNewToken?.((this.#account.token = renewed)))
+        .finally(() => (this.#renewing = null))
+      await unlessAborted(this.#renewing, options.signal)
+    }
+    return this.#send(path, options)
   }
 
   async #send(path: string, { method = 'GET', headers, body, signal }: RequestOptions): Promise<Response> {

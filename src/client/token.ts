@@ -27,6 +27,16 @@ export async function renewToken(account: Account, fetch: Fetch): Promise<string
   throw refused(failure, answer, body)
 }
 
+/** Resolves or rejects with the promise, which several may await; rejects when the signal is aborted first. */
+export function unlessAborted(promise: Promise<void>, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) reject(signal.reason)
+    const onAbort = () => reject(signal!.reason)
+    signal?.addEventListener('abort', onAbort)
+    void promise.then(resolve, reject).finally(() => signal?.removeEventListener('abort', onAbort))
+  })
+}
+
 /** Revokes the refresh token. Throws `ClientError`; an already invalid token counts as revoked. */
 export async function revokeRefreshToken(account: Account, fetch: Fetch): Promise<void> {
   const { refreshToken, clientId, tokenEndpoint } = account

@@ -53,6 +53,22 @@ describe('Requests', () => {
     ])
   })
 
+  it('rejects at once if it is aborted while a token is renewed', async () => {
+    const stopping = new AbortController()
+    const tokenEndpoint = 'https://accounts.example/v1/token'
+    const fetch = (url: string) => {
+      if (url !== tokenEndpoint) return Promise.resolve(new Response(null, { status: 401 }))
+      setTimeout(() => stopping.abort(new Error('stopped')))
+      return new Promise<never>(() => {})
+    }
+    const renewable = { ...values, refreshToken: 'r', clientId: 'c', tokenEndpoint }
+    const requests = new Requests(checkAccount(renewable), { fetch })
+
+    const { message } = await errorOf(requests.ask('', { signal: stopping.signal }))
+
+    expect(message).toBe('stopped')
+  })
+
   it('retries after the pause that a response requests', async () => {
     const told: string[] = []
     const onPause = (seconds: number, status: number) => told.push(`${status}: ${seconds} s`)
