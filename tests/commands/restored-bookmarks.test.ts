@@ -253,6 +253,26 @@ describe('restore', () => {
     expect(again).not.toContain('Other Bookmarks')
   })
 
+  it('leaves a bookmark in its deleted folder that an earlier restore has written with the present tags', async () => {
+    const address = { bmkUri: 'https://same.example/' }
+    const { write, restore, now } = await someone('repeater', 'bookmarks', [
+      folder('menu', 'places', ['box', 'other']),
+      folder('box', 'menu', ['lost']),
+      bookmark('lost', 'box', address),
+      bookmark('other', 'menu', address),
+    ])
+    const other = bookmark('other', 'menu', { ...address, tags: ['now'] })
+    await write(folder('menu', 'places', ['other']), gone('box'), gone('lost'), other)
+
+    await restore('--overwrite', '--id', 'lost')
+
+    const { errors } = await restore('--overwrite', '--id', 'lost')
+    expect(errors).toContain('bookmarks: 0 to write')
+    await restore('--overwrite', '--id', 'box')
+    const { box, lost } = await now()
+    expect([box!.children, lost!.parentid, lost!.tags]).toEqual([['lost'], 'box', ['now']])
+  })
+
   it('leaves what has another type now, with which Firefox syncs no bookmarks', async () => {
     const { write, restore, now } = await someone('retyper', 'bookmarks', [
       folder('menu', 'places', ['box', 'line']),

@@ -131,7 +131,8 @@ export function fitChildren(changes: Map<string, Change>, live: Live): void {
 
 /**
  * Moves bookmarks whose former folder is gone to Other Bookmarks, where Firefox puts them; it deletes such queries. Bookmarks that were
- * deleted themselves stay in that folder, which may be restored later. Returns the ids of those that were moved, each with its former folder.
+ * deleted themselves, or are in that folder now, stay there: it may be restored later. Returns the ids of those that were moved, each with its
+ * former folder.
  */
 export function keepOrphans(changes: ReadonlyMap<string, Change>, live: Live): Map<string, string> {
   const folders = [...live.values()].filter(isFolder).map(({ id }) => id)
@@ -140,7 +141,8 @@ export function keepOrphans(changes: ReadonlyMap<string, Change>, live: Live): M
   for (const [id, change] of changes) {
     const { type, parentid } = change.clear
     const folder = textOf(parentid)
-    if (known.has(folder) || (type !== 'query' && !live.has(id))) continue
+    const now = live.get(id)
+    if (known.has(folder) || (type !== 'query' && (!now || now.parentid === parentid))) continue
     moveToOther(change, changes)
     gone.set(id, folder)
   }
