@@ -367,6 +367,7 @@ describe('restore', () => {
     await restore('--write')
 
     expect(await now()).toMatchObject({ old: { ...page, title: 'now' }, new: { title: 'now', visits: [] } })
+    expect((await restore('--overwrite')).errors).toContain('history: 0 to write')
   })
 
   it('overwrites a login that was saved again only with --overwrite, and under its new id', async () => {

@@ -312,12 +312,19 @@ function sameRecord(existing: ClearRecord[], record: ClearRecord): ClearRecord |
   return found.find(({ id }) => id === record.id) ?? found[0]
 }
 
-/** Gives deleted pages that were visited again, under other ids, their present titles: Firefox takes the one that it receives last. */
-function keepTitles(changes: ReadonlyMap<string, Change>, live: Live): void {
-  const titles = new Map(Array.from(live.values(), ({ histUri, title }) => [histUri, textOf(title)]))
-  for (const change of changes.values()) {
+/**
+ * Gives deleted pages that were visited again, under other ids, their present titles: Firefox takes the one that it receives last. Removes
+ * changes that an earlier restore has written so.
+ */
+function keepTitles(changes: Map<string, Change>, live: Live): void {
+  const others = [...live.values()].filter(({ id }) => !changes.has(id))
+  const titles = new Map(others.map(({ histUri, title }) => [histUri, textOf(title)]))
+  for (const [id, change] of changes) {
     const title = titles.get(change.clear.histUri)
-    if (title && !live.has(change.clear.id)) adapt(change, { title })
+    const now = live.get(id)
+    if (!title || (now && now.title !== title)) continue
+    adapt(change, { title })
+    if (Bun.deepEquals(change.clear, now)) changes.delete(id)
   }
 }
 
