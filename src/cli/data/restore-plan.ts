@@ -113,7 +113,7 @@ export class Translator {
       unreadable: [],
     }
     const changes = new Map<string, Change>()
-    /** The ids of records that exist, or will. */
+    /** The ids of bookmarks that a folder must list: they exist now, or will after the restore. */
     const ids: string[] = []
     /** By the id of a record that a restored one replaces: the id of the restored one in the backup, which stays unused. */
     const freed = new Map<string, string>()
