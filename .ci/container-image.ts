@@ -12,7 +12,7 @@ import { tmpdir } from 'node:os'
 import { basename, dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
-import { environmentLines } from '../src/cli/runtime-environment.ts'
+import { environmentLines } from '../src/cli/service/runtime-environment.ts'
 import { archive } from './archive.ts'
 
 interface ContainerImage {

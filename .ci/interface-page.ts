@@ -269,7 +269,7 @@ function accountLines(): Entry[] {
 }
 
 function fileEntries(): Entry[] {
-  const unit = readFileSync(join(import.meta.dir, '../src/cli/systemd-unit.txt'), 'utf8')
+  const unit = readFileSync(join(import.meta.dir, '../src/cli/service/systemd-unit.txt'), 'utf8')
   const credentials = Array.from(unit.matchAll(/^LoadCredential=\w+:(\S+)$/gm), ([, path]) => path!)
   return [
     [defaultSettingsFile, 'the settings of the service'],

@@ -20,7 +20,7 @@ import { createGzip, gzipSync } from 'node:zlib'
 
 import { Glob } from 'bun'
 import { completionScript } from '../src/cli/completion.ts'
-import { systemdUnit } from '../src/cli/systemd-unit.ts'
+import { systemdUnit } from '../src/cli/service/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
 import { archive } from './archive.ts'
 import { imageNeeds, makeContainerImage, type Architecture } from './container-image.ts'

@@ -1,8 +1,8 @@
 /** `bun .ci/site.ts FOLDER [SOURCE]` builds the guides as a static site with a front page. SOURCE is the URL of the repository. */
 import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join, resolve } from 'node:path'
-import { guideFile, guideNames, type Site } from '../src/docs/guides.ts'
-import { docsFiles, pageServer } from '../src/docs/page-files.ts'
+import { guideFile, guideNames, type Site } from '../src/guides/guides.ts'
+import { docsFiles, pageServer } from '../src/guides/page-files.ts'
 import { endAll } from '../tests/support/executable.ts'
 import { recordCast } from './site-cast.ts'
 import { pictureSizes, takePictures } from './site-pictures.ts'

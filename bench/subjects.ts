@@ -2,7 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { cores, familyOf, freePort, start, untilAnswered } from './processes.ts'
 import { listSizes, recordId } from './sample-data.ts'
-import { environmentLines } from '../src/cli/runtime-environment.ts'
+import { environmentLines } from '../src/cli/service/runtime-environment.ts'
 import type { Certificates } from '../tests/support/certificates.ts'
 
 /** A measured subject: the URL of one resource, and the processes that serve it. */

@@ -20,8 +20,8 @@ const allowed: Record<string, string[]> = {
   settings: ['domain', 'observability', 'credentials'],
   client: [],
   explorer: ['client'],
-  docs: ['explorer', 'client'],
-  routes: ['domain', 'settings', 'protocol', 'load', 'explorer', 'docs'],
+  guides: ['explorer', 'client'],
+  routes: ['domain', 'settings', 'protocol', 'load', 'explorer', 'guides'],
   'app.ts': ['routes', 'protocol', 'load'],
   service: [
     'app.ts',
@@ -46,7 +46,7 @@ const entryPoints: { what: RegExp; where: RegExp }[] = [
   { what: /from 'redis'/, where: /^credentials\/redis-client\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
-    where: /^(upstream\/transport\.ts$|client\/|docs\/|cli\/(healthcheck|check)\.ts$)/,
+    where: /^(upstream\/transport\.ts$|client\/|guides\/|cli\/service\/(healthcheck|check)\.ts$)/,
   },
   // Records are decrypted in one place. The cache only opens what it has sealed, with its own keys.
   { what: /\bcrypto\.subtle\b|\bcreateDecipheriv\b/, where: /^(client\/crypto|credentials\/seal)\.ts$/ },
@@ -54,7 +54,7 @@ const entryPoints: { what: RegExp; where: RegExp }[] = [
   { what: /\bcreateCipheriv\b/, where: /^(sandbox\/crypto|credentials\/seal)\.ts$/ },
   { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
   // Macros run when the executable is built.
-  { what: /from 'node:fs'/, where: /^(cli\/|docs\/documents\.ts$|explorer\/client-sources\.ts$)/ },
+  { what: /from 'node:fs'/, where: /^(cli\/|guides\/documents\.ts$|explorer\/client-sources\.ts$)/ },
   { what: /\bDate\.now\b/, where: /^(cli|client|service|sandbox)\// },
   { what: /\bMath\.random\b/, where: /^(cli|service)\// },
 ]

@@ -1,7 +1,7 @@
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
-import { fetchSlotsOf } from './runtime-environment.ts'
+import { fetchSlotsOf } from './service/runtime-environment.ts'
 import { outputTo, type Output } from './output.ts'
-import { realProcesses, type Processes } from './processes.ts'
+import { realProcesses, type Processes } from './service/processes.ts'
 import type { BridgeHost } from '../service/services.ts'
 
 /** The operating system, as commands use it; tests replace it. */

@@ -1,7 +1,7 @@
 import { annotatedIni } from '../settings/settings-text.ts'
 import { nearest } from '../settings/spelling.ts'
 import { commit, name, version } from '../version.ts'
-import { check, probe } from './check.ts'
+import { check, probe } from './service/check.ts'
 import {
   commandHelp,
   commands,
@@ -12,11 +12,11 @@ import {
   type GivenOptions,
 } from './command-line.ts'
 import { completionScript, type Shell } from './completion.ts'
-import { healthcheck } from './healthcheck.ts'
-import { loadSettings, scrubEnvironment } from './load-settings.ts'
+import { healthcheck } from './service/healthcheck.ts'
+import { loadSettings, scrubEnvironment } from './service/load-settings.ts'
 import { print } from './output.ts'
-import { readSandboxOptions, sandbox } from './sandbox.ts'
-import { serve } from './serve.ts'
+import { readSandboxOptions, sandbox } from './service/sandbox.ts'
+import { serve } from './service/serve.ts'
 import { add } from './data/add.ts'
 import { backup } from './data/backup.ts'
 import { connect, disconnect } from './data/connect.ts'
@@ -26,9 +26,9 @@ import { open } from './data/open.ts'
 import { restore } from './data/restore.ts'
 import { UsageError } from './data/usage-error.ts'
 import { watch } from './data/watch.ts'
-import { systemdUnit } from './systemd-unit.ts'
+import { systemdUnit } from './service/systemd-unit.ts'
 import type { Host } from './host.ts'
-import type { RereadSettings } from './reload.ts'
+import type { RereadSettings } from './service/reload.ts'
 
 /**
  * The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit

@@ -1,6 +1,6 @@
 /** The API document, its page, the guides and the explorer. The executable contains all their files. */
-import { frontPage, guideFile } from '../docs/guides.ts'
-import { docsFiles, pageServer } from '../docs/page-files.ts'
+import { frontPage, guideFile } from '../guides/guides.ts'
+import { docsFiles, pageServer } from '../guides/page-files.ts'
 import { explorerFiles } from '../explorer/page-files.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { docs, docsFile, explore, exploreFile, guides, openapi } from '../protocol/service-resources.ts'

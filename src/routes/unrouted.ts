@@ -1,5 +1,5 @@
 /** Requests without a route: preflights, redirects and errors. */
-import { frontDoor } from '../docs/front-door.ts'
+import { frontDoor } from '../guides/front-door.ts'
 import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
 import {
   belowVersion,

@@ -1,8 +1,8 @@
 import type { Host } from '../../src/cli/host.ts'
 import type { Output } from '../../src/cli/output.ts'
-import type { Verdicts } from '../../src/cli/check.ts'
+import type { Verdicts } from '../../src/cli/service/check.ts'
 import type { Commands } from '../../src/cli/run.ts'
-import type { SandboxOptions } from '../../src/cli/sandbox.ts'
+import type { SandboxOptions } from '../../src/cli/service/sandbox.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
 interface FakeHost extends Host {

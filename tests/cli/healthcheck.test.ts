@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 
-import { healthcheck } from '../../src/cli/healthcheck.ts'
+import { healthcheck } from '../../src/cli/service/healthcheck.ts'
 import { fakeHost } from './fake-host.ts'
 
 const servers: { stop(force: boolean): unknown }[] = []

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { runUntilStopped } from '../../src/cli/lifecycle.ts'
+import { runUntilStopped } from '../../src/cli/service/lifecycle.ts'
 import { createOutputLog } from '../../src/cli/output.ts'
 import { eventually } from '../support/eventually.ts'
 import { readTestSettings } from '../support/bridge.ts'

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { takeoverRisk } from '../../src/cli/linux.ts'
+import { takeoverRisk } from '../../src/cli/service/linux.ts'
 import { fakeHost } from './fake-host.ts'
 
 describe('takeoverRisk', () => {

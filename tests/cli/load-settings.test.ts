@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { scrubEnvironment } from '../../src/cli/load-settings.ts'
+import { scrubEnvironment } from '../../src/cli/service/load-settings.ts'
 import { run } from '../../src/cli/run.ts'
 import { fakeHost, fakeCommands, minimalIni } from './fake-host.ts'
 

@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 import { YAML } from 'bun'
-import { environmentLines } from '../../src/cli/runtime-environment.ts'
+import { environmentLines } from '../../src/cli/service/runtime-environment.ts'
 import { findPython, whyNoPython } from '../clients/python.ts'
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
 import { executablePath } from '../support/executable.ts'

@@ -2,7 +2,7 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { basename } from 'node:path'
 import { Glob } from 'bun'
 import { startTestBridge } from '../support/bridge.ts'
-import type { SearchSection } from '../../src/docs/guides-search.ts'
+import type { SearchSection } from '../../src/guides/guides-search.ts'
 
 const settings = { explorer_enabled: 'true', project_name: 'Ours & <more>' }
 const bridge = await startTestBridge({ settings })

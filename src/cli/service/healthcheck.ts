@@ -1,5 +1,5 @@
-import { quoteText } from '../observability/log.ts'
-import type { Host } from './host.ts'
+import { quoteText } from '../../observability/log.ts'
+import type { Host } from '../host.ts'
 
 /**
  * Checks that a running service responds, or with `isDeep` that its upstream services do: 0 if it returns 200 in time, else 1 with the

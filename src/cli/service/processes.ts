@@ -1,6 +1,6 @@
 import { readFileSync, statSync } from 'node:fs'
-import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Settings } from '../settings/settings.ts'
+import type { MetricFamily } from '../../observability/metric-families.ts'
+import type { Settings } from '../../settings/settings.ts'
 
 export type Processes = ReturnType<typeof realProcesses>
 

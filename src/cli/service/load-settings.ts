@@ -1,8 +1,8 @@
-import { findContradictions } from '../settings/contradictions.ts'
-import { readSettings, renderProblem, type EffectiveSetting, type Settings } from '../settings/settings.ts'
-import { reasonOf } from '../settings/readers.ts'
-import type { SettingsProblem } from '../settings/sources.ts'
-import type { Host } from './host.ts'
+import { findContradictions } from '../../settings/contradictions.ts'
+import { readSettings, renderProblem, type EffectiveSetting, type Settings } from '../../settings/settings.ts'
+import { reasonOf } from '../../settings/readers.ts'
+import type { SettingsProblem } from '../../settings/sources.ts'
+import type { Host } from '../host.ts'
 
 /**
  * Reads the settings from a file, or only from the environment if `path` is null. Returns null if there are problems. `report` gets each

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { countersOf, mergeFamilies, type MetricFamily } from '../observability/metric-families.ts'
+import { countersOf, mergeFamilies, type MetricFamily } from '../../observability/metric-families.ts'
 import { originOf } from './listening.ts'
 import { endOf, sendTo, type FromChild, type Processes, type ToWorker } from './processes.ts'
 import type { RunningService, ServiceContext } from './reload.ts'

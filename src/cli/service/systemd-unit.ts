@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
-import { fileDescriptorsNeeded } from '../settings/contradictions.ts'
-import { defaultSettingsFile } from './command-line.ts'
+import { fileDescriptorsNeeded } from '../../settings/contradictions.ts'
+import { defaultSettingsFile } from '../command-line.ts'
 import { loadSettings } from './load-settings.ts'
 import { environmentLines } from './runtime-environment.ts'
 import template from './systemd-unit.txt' with { type: 'text' }
-import type { Host } from './host.ts'
+import type { Host } from '../host.ts'
 
 /** Enough for up to 16 256 requests in flight. */
 const defaultFileDescriptors = 65_536

@@ -1,10 +1,10 @@
-import { takeOver, type Settings } from '../settings/settings.ts'
+import { takeOver, type Settings } from '../../settings/settings.ts'
 import { signal, type Successor } from './processes.ts'
-import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Bridge } from '../service/bridge.ts'
-import type { Host } from './host.ts'
+import type { MetricFamily } from '../../observability/metric-families.ts'
+import type { Bridge } from '../../service/bridge.ts'
+import type { Host } from '../host.ts'
 import type { Notifier } from './linux.ts'
-import type { OutputLog } from './output.ts'
+import type { OutputLog } from '../output.ts'
 
 /** Reads the settings again; null if they have problems. `report` gets every problem and warning. */
 export type RereadSettings = (report: (line: string) => void) => Settings | null

@@ -1,7 +1,7 @@
-import { expositionType, renderFamilies } from '../observability/metric-families.ts'
-import { versionPrefix } from '../service/bridge.ts'
-import type { Settings } from '../settings/settings.ts'
-import type { Host } from './host.ts'
+import { expositionType, renderFamilies } from '../../observability/metric-families.ts'
+import { versionPrefix } from '../../service/bridge.ts'
+import type { Settings } from '../../settings/settings.ts'
+import type { Host } from '../host.ts'
 import type { RunningService, ServiceContext } from './reload.ts'
 
 /** An address to listen on. */

@@ -1,7 +1,7 @@
 import { pageUrls } from './listening.ts'
 import { createNotifier, takeoverRisk } from './linux.ts'
 import { createChanges, type RunningService, type ServiceContext } from './reload.ts'
-import type { StopOrders } from './signals.ts'
+import type { StopOrders } from '../signals.ts'
 
 /** Most clients with open connections send another request within this time and are asked to close them. */
 const minTakeoverDelayMs = 1000

@@ -1,7 +1,7 @@
-import type { MetricFamily } from '../observability/metric-families.ts'
-import type { Bridge } from '../service/bridge.ts'
+import type { MetricFamily } from '../../observability/metric-families.ts'
+import type { Bridge } from '../../service/bridge.ts'
 import type { Parent } from './processes.ts'
-import type { Settings } from '../settings/settings.ts'
+import type { Settings } from '../../settings/settings.ts'
 import type { ServiceContext } from './reload.ts'
 
 const responseTimeoutMs = 1000

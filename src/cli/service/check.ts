@@ -1,9 +1,9 @@
-import { createIdentity } from '../domain/credentials.ts'
-import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
-import { openStatsdSocket } from '../observability/statsd.ts'
-import { versionPrefix } from '../service/bridge.ts'
-import { connect } from '../service/services.ts'
-import { maskedSettings, maskedValue } from '../settings/settings-text.ts'
+import { createIdentity } from '../../domain/credentials.ts'
+import { errno, ServiceError, UpstreamError } from '../../domain/errors.ts'
+import { openStatsdSocket } from '../../observability/statsd.ts'
+import { versionPrefix } from '../../service/bridge.ts'
+import { connect } from '../../service/services.ts'
+import { maskedSettings, maskedValue } from '../../settings/settings-text.ts'
 import {
   describeAddressError,
   metricsAddress,
@@ -13,10 +13,10 @@ import {
   type ListeningAddress,
 } from './listening.ts'
 import { loadSettings } from './load-settings.ts'
-import { print } from './output.ts'
-import type { Settings } from '../settings/settings.ts'
-import type { GivenOptions } from './command-line.ts'
-import type { Host } from './host.ts'
+import { print } from '../output.ts'
+import type { Settings } from '../../settings/settings.ts'
+import type { GivenOptions } from '../command-line.ts'
+import type { Host } from '../host.ts'
 
 type Verdict = { ok: boolean; detail: string }
 export type Verdicts = Record<string, Verdict>

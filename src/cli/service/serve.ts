@@ -1,12 +1,12 @@
-import { startBridge, type Bridge, type BridgeOptions } from '../service/bridge.ts'
+import { startBridge, type Bridge, type BridgeOptions } from '../../service/bridge.ts'
 import { runUntilStopped } from './lifecycle.ts'
 import { listenAt, listenForMetrics, publicAddress, requireFree, sharesAddresses } from './listening.ts'
-import { createOutputLog } from './output.ts'
-import { stopSignals } from './signals.ts'
+import { createOutputLog } from '../output.ts'
+import { stopSignals } from '../signals.ts'
 import { runWorker } from './worker.ts'
 import { startWorkers } from './workers.ts'
-import type { Settings } from '../settings/settings.ts'
-import type { Host } from './host.ts'
+import type { Settings } from '../../settings/settings.ts'
+import type { Host } from '../host.ts'
 import type { RereadSettings, RunningService, ServiceContext } from './reload.ts'
 
 /**
