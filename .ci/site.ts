@@ -30,7 +30,7 @@ export async function writePages(folder: string, source = ''): Promise<void> {
     writeFileSync(path, name === 'readme' ? frontPage(String(body), source) : body)
   }
   const serve = pageServer(docsFiles)
-  for (const name of ['favicon.png', 'guides.js'])
+  for (const name of ['favicon.png', 'guides-search.js'])
     writeFileSync(join(folder, name), (await serve(name))!.body)
   const styles = String((await serve('guides.css'))!.body)
   writeFileSync(join(folder, 'guides.css'), styles + readFileSync(join(import.meta.dir, 'site.css'), 'utf8'))

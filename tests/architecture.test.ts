@@ -52,9 +52,9 @@ const entryPoints: { what: RegExp; where: RegExp }[] = [
   { what: /\bcrypto\.subtle\b|\bcreateDecipheriv\b/, where: /^(client\/crypto|credentials\/seal)\.ts$/ },
   // The sandbox encrypts its sample data like a device.
   { what: /\bcreateCipheriv\b/, where: /^(sandbox\/crypto|credentials\/seal)\.ts$/ },
-  { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/)/ },
+  { what: /\bprocess\.(?!hrtime)/, where: /^(main\.ts|cli\/|guides\/bundles\.ts$)/ },
   // Macros run when the executable is built.
-  { what: /from 'node:fs'/, where: /^(cli\/|guides\/documents\.ts$|explorer\/client-sources\.ts$)/ },
+  { what: /from 'node:fs'/, where: /^(cli\/|guides\/(documents|bundles)\.ts$)/ },
   { what: /\bDate\.now\b/, where: /^(cli|client|service|sandbox)\// },
   { what: /\bMath\.random\b/, where: /^(cli|service)\// },
 ]

@@ -1,6 +1,8 @@
 import { ClientError } from './errors.ts'
 import { isRenewable, type Account } from './account.ts'
-import type { StoredRecord } from './record-list.ts'
+import { wait } from './pauses.ts'
+import { parseRecords, type StoredRecord } from './record-list.ts'
+import { renewToken, unlessAborted } from './token.ts'
 
 /** How a client sends requests, and what it reports. */
 export interface ClientOptions {
@@ -67,8 +69,6 @@ export class Requests {
   ): Promise<{ headers: Headers; parts: AsyncIterable<StoredRecord[]> }> {
     const answer = await this.#sendWithRetries(path, options)
     if (!answer.ok || answer.body === null) await read(answer, options)
-    // Imported on demand, because the explorer does not use it.
-    const { parseRecords } = await import('./record-list.ts')
     return { headers: answer.headers, parts: parseRecords(answer.body!, brokenOff, options.signal) }
   }
 
@@ -80,8 +80,6 @@ export class Requests {
       if (pauses === maxPauses || seconds === null) return answer
       await answer.body?.cancel()
       onPause?.(seconds, answer.status)
-      // Imported on demand, because the explorer never waits.
-      const { wait } = await import('./pauses.ts')
       await (this.options.sleep ?? wait)(seconds, options.signal)
     }
   }
@@ -91,8 +89,6 @@ export class Requests {
     const answer = await this.#send(path, options)
     if (answer.status !== 401 || !isRenewable(this.#account)) return answer
     await answer.body?.cancel()
-    // Imported on demand, because the explorer has no refresh token.
-    const { renewToken, unlessAborted } = await import('./token.ts')
     // Concurrent requests that get 401 share one new token.
     if (token === this.#account.token) {
       this.#renewing ??= renewToken(this.#account, this.#fetch)

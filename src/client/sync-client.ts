@@ -3,7 +3,7 @@ import { Collection, type CollectionInfo } from './collection.ts'
 import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
 import { Requests, type ClientOptions } from './requests.ts'
-import type { TransactionRequest, TransactionResponse } from './transaction.ts'
+import { sendTransaction, type TransactionRequest, type TransactionResponse } from './transaction.ts'
 
 export type { TransactionRequest, TransactionResponse } from './transaction.ts'
 
@@ -69,8 +69,6 @@ export class SyncClient {
    * write that is not enabled) has its own status and does not affect the others. Rejects with `ClientError`.
    */
   async transaction(requests: TransactionRequest[]): Promise<TransactionResponse[]> {
-    // Imported on demand, because the explorer never writes.
-    const { sendTransaction } = await import('./transaction.ts')
     return sendTransaction(this.requests, this.#path('/collections/'), requests)
   }
 

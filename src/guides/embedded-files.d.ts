@@ -9,7 +9,7 @@ declare module '*.css' {
   const text: string
   export default text
 }
-declare module '*.md' {
+declare module '*.txt' {
   const text: string
   export default text
 }

@@ -233,7 +233,7 @@ function frame({ title, up, guides, links, body, pages = '' }: Frame): string {
 <title>${title}</title>
 <link rel="icon" href="${up}favicon.png">
 <link rel="stylesheet" href="${up}guides.css">
-<script defer src="${up}guides.js"></script>
+<script defer src="${up}guides-search.js"></script>
 </head>
 <body>
 <header><nav aria-label="Site">${links}${pages ? ' <a href="#pages" class="all">All pages</a>' : ''}</nav>

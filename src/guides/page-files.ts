@@ -1,25 +1,30 @@
 import stylesheetPath from 'swagger-ui-dist/swagger-ui.css' with { type: 'file' }
 import scriptPath from 'swagger-ui-dist/swagger-ui-bundle.js' with { type: 'file' }
 import iconPath from 'swagger-ui-dist/favicon-32x32.png' with { type: 'file' }
-import { clientFiles } from '../explorer/page-files.ts'
+import { bundleScripts } from './bundles.ts' with { type: 'macro' }
 
-/** The files of a page by name: a source module as text, or the bytes of a library's file. */
-type PageFiles = Record<string, () => Promise<unknown>>
+const bundled: Record<string, string> = bundleScripts(['../explorer/main.ts', 'page.ts', 'guides-search.ts'])
+
+/** The files of a page by name: text, or the bytes of a library's file. */
+export type PageFiles = Record<string, () => Promise<unknown>>
 
 /** The page that renders the API document. */
 export const docsFiles: PageFiles = {
   'page.html': () => import('./page.html', { with: { type: 'text' } }),
   'page.css': () => import('./page.css', { with: { type: 'text' } }),
-  'page.js': () => import('./page.ts', { with: { type: 'text' } }),
-  'swagger-parts.ts': () => import('./swagger-parts.ts', { with: { type: 'text' } }),
-  'tab.ts': () => import('../explorer/tab.ts', { with: { type: 'text' } }),
-  'client/account.ts': clientFiles['client/account.ts']!,
-  'client/errors.ts': clientFiles['client/errors.ts']!,
+  ...scriptFiles('page'),
   'swagger-ui.css': () => Bun.file(stylesheetPath).bytes(),
   'swagger-ui-bundle.js': () => Bun.file(scriptPath).bytes(),
   'favicon.png': () => Bun.file(iconPath).bytes(),
   'guides.css': () => import('./guides.css', { with: { type: 'text' } }),
-  'guides.js': () => import('./guides-search.ts', { with: { type: 'text' } }),
+  ...scriptFiles('guides-search'),
+}
+
+/** A bundled script, and its source map. */
+export function scriptFiles(name: string): PageFiles {
+  return Object.fromEntries(
+    [`${name}.js`, `${name}.js.map`].map((file) => [file, async () => ({ default: bundled[file]! })]),
+  )
 }
 
 // Our pages set styles only by script, so the policy needs no exception for inline styles.
@@ -33,6 +38,7 @@ const mediaTypes: Record<string, string> = {
   css: 'text/css; charset=utf-8',
   txt: 'text/plain; charset=utf-8',
   json: 'application/json; charset=utf-8',
+  map: 'application/json; charset=utf-8',
   png: 'image/png',
 }
 
@@ -65,18 +71,13 @@ export function fileReply(extension: string, body: string | Uint8Array, morePoli
   return { status: 200, headers, body }
 }
 
-// The build embeds sources unchanged; types and indentation are removed when a file is first requested.
 async function makeFile(load: PageFiles[string], extension: string): Promise<string | Uint8Array> {
   const loaded = await load()
   if (loaded instanceof Uint8Array) return loaded
   const { default: source } = loaded as { default: string }
   if (extension === 'css') return squeezeStyles(source)
-  if (extension in mediaTypes) return source.replaceAll(/^ +| (?=\/>)/gm, '')
-  // Names are kept, so that users can read the code before they enter a key. The runtime's types lack this option.
-  const minify = { whitespace: true, syntax: true, identifiers: false }
-  const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'browser', minify } as Bun.TranspilerOptions)
-  // All files of a page are served from one folder, those of the client from a folder in it.
-  return transpiler.transformSync(source).replaceAll(/\.\.\/(?:explorer\/|(client\/))/g, './$1')
+  // Our markup has no text whose indentation counts.
+  return extension === 'html' ? source.replaceAll(/^ +| (?=\/>)/gm, '') : source
 }
 
 /** Removes comments, indentation and unneeded spaces from CSS. */

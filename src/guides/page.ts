@@ -128,22 +128,26 @@ function followColours(): void {
   apply()
 }
 
-followColours()
-completeControls(document.getElementById('page')!)
-const identity = readIdentity()
-remember(identity)
-const source = (await (await fetch('__api__')).json()) as ApiDocument
-document.getElementById('prefix')!.textContent = source.servers[0]?.url ?? ''
-if ('/explore' in source.paths) {
-  const link = document.getElementById('explorer') as HTMLAnchorElement
-  link.href = 'explore'
-  link.hidden = false
-}
-draw(source, identity)
+async function start(): Promise<void> {
+  followColours()
+  completeControls(document.getElementById('page')!)
+  const identity = readIdentity()
+  remember(identity)
+  const source = (await (await fetch('__api__')).json()) as ApiDocument
+  document.getElementById('prefix')!.textContent = source.servers[0]?.url ?? ''
+  if ('/explore' in source.paths) {
+    const link = document.getElementById('explorer') as HTMLAnchorElement
+    link.href = 'explore'
+    link.hidden = false
+  }
+  draw(source, identity)
 
-form.addEventListener('submit', (event) => {
-  event.preventDefault()
-  const given = identityIn(new FormData(form))
-  remember(given)
-  draw(source, given)
-})
+  form.addEventListener('submit', (event) => {
+    event.preventDefault()
+    const given = identityIn(new FormData(form))
+    remember(given)
+    draw(source, given)
+  })
+}
+
+void start()

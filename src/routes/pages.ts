@@ -1,7 +1,7 @@
 /** The API document, its page, the guides and the explorer. The executable contains all their files. */
 import { frontPage, guideFile } from '../guides/guides.ts'
 import { docsFiles, pageServer } from '../guides/page-files.ts'
-import { explorerFiles } from '../explorer/page-files.ts'
+import { explorerFiles } from '../guides/explorer-files.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { docs, docsFile, explore, exploreFile, guides, openapi } from '../protocol/service-resources.ts'
 import type { Settings } from '../settings/settings.ts'

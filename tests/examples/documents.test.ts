@@ -141,7 +141,13 @@ describe.skipIf(withoutCurl)('docs/connect.md', () => {
     const lasting = take('docs/connect.md', "access_type: 'offline'")
     await using bridge = await serve({ token_server_url: 'http://127.0.0.1:1', explorer_enabled: 'true' })
     const page = await (await fetch(`${bridge.url}/v1/explore`)).text()
+    const [once, renewed] = await Promise.all(
+      ['firefox-console-once', 'firefox-console'].map((name) =>
+        Bun.file(join(root, `docs/examples/${name}.txt`)).text(),
+      ),
+    )
 
+    expect([recipe, lasting]).toEqual([once!, renewed!])
     expect(page).toContain(Bun.escapeHTML(recipe.replaceAll(/^ +/gm, '')))
     expect(page).not.toContain(Bun.escapeHTML(lasting.replaceAll(/^ +/gm, '')))
   })

@@ -63,16 +63,6 @@ const retired: [term: RegExp, instead: string][] = [
   [/\bgood for an? \w+\b/i, 'a token is "valid"'],
 ]
 
-/** Word limits of pages that together serve one purpose; 10 % more are allowed. */
-const sizes: [pages: string[], words: number][] = [
-  [['README.md'], 800],
-  [['CHANGELOG.md'], 820],
-  [['docs/clients.md'], 2200],
-  [['docs/run.md', 'docs/scale.md'], 3500],
-  [['docs/decisions.md'], 2730],
-  [['troubleshooting', 'promises', 'settings', 'connect', 'backup'].map((name) => `docs/${name}.md`), 4500],
-]
-
 describe('the words of pages and messages', () => {
   it('contain no retired terms', () => {
     const found = Object.entries(texts).flatMap(([name, text]) =>
@@ -85,14 +75,6 @@ describe('the words of pages and messages', () => {
     expect(pages.length).toBeGreaterThan(12)
     expect(sources.length).toBeGreaterThan(150)
     expect(found).toEqual([])
-  })
-
-  it('stay within the word limits', () => {
-    const tooLong = sizes
-      .map(([names, aim]) => ({ names, aim, words: names.reduce((sum, name) => sum + count(read(name)), 0) }))
-      .filter(({ aim, words }) => words > aim * 1.1)
-
-    expect(tooLong).toEqual([])
   })
 
   it('begin with the purpose of a page, and end with where to go', () => {
@@ -141,11 +123,6 @@ describe('the commands in the pages', () => {
     expect(wrong).toEqual([])
   })
 })
-
-/** Counts words with a letter or a digit, without the lines and bars of tables. */
-function count(text: string): number {
-  return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length
-}
 
 function anchors(text: string): string[] {
   return [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) =>

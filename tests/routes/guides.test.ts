@@ -18,7 +18,7 @@ describe('GET /docs/guides', () => {
     expect(headers.get('content-type')).toBe('text/html; charset=utf-8')
     expect(text).toContain('<h1>Ours &amp; &lt;more&gt;</h1>')
     expect(linksOf(text).slice(0, 9).join(' ')).toBe(
-      'favicon.png guides.css guides.js guides ../explore ../docs ../ ../explore ../docs',
+      'favicon.png guides.css guides-search.js guides ../explore ../docs ../ ../explore ../docs',
     )
     const shown = linksOf(text).filter((target) => target.startsWith('guides/'))
     expect(shown).toContain('guides/troubleshooting')
@@ -87,7 +87,7 @@ describe('GET /docs/guides', () => {
 
     expect(page.headers.get('content-security-policy')).toContain("default-src 'none'; script-src 'self'")
     expect(page.text).toContain('<title>Promises · Ours &amp; &lt;more&gt;</title>')
-    expect(page.text.match(/<script.*?>/g)).toEqual(['<script defer src="../guides.js">'])
+    expect(page.text.match(/<script.*?>/g)).toEqual(['<script defer src="../guides-search.js">'])
     expect(example.headers.get('content-type')).toBe('text/plain; charset=utf-8')
     expect(example.text).toBe(await Bun.file('docs/examples/python/first_steps.py').text())
   })

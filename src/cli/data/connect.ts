@@ -1,4 +1,4 @@
-import guide from '../../../docs/connect.md' with { type: 'text' }
+import recipe from '../../../docs/examples/firefox-console.txt' with { type: 'text' }
 import { checkAccount, parseAccount, type Account } from '../../client/account.ts'
 import { isReadable, type ReadableRecord } from '../../client/collection.ts'
 import { ClientError } from '../../client/errors.ts'
@@ -96,15 +96,9 @@ function instructions(): string {
   2. Open the Browser Console: Ctrl+Shift+J, on a Mac Cmd+Shift+J.
   3. Paste this and press Enter. Firefox may first ask you to type "allow pasting".
 
-${recipe()}
+${recipe}
 Paste the lines that it prints here; they are not shown. Then press Enter on an empty line, or Ctrl+D.
 `
-}
-
-/** The recipe for unattended programs: the second code block of the guide. */
-function recipe(): string {
-  const [, second] = [...guide.matchAll(/^```js\n([^]*?)^```$/gm)]
-  return second![1]!
 }
 
 /** Revokes the refresh token and removes the account file. */
