@@ -35,7 +35,7 @@ function read(folder: string, name: string): string {
   return readFileSync(join(folder, name), 'utf8')
 }
 
-/** Names the sources by their paths below `src`: where the project was built is nobody's business. */
+/** Names the sources by their paths below `src`: the folder that the project was built in stays out of the executable. */
 function withoutFolders(map: string): string {
   const { sources, ...others } = JSON.parse(map) as { sources: string[] }
   const named = sources.map((source) => source.replace(/^.*\/src\//, ''))
