@@ -220,7 +220,6 @@ function metricEntries(): Entry[] {
   const host = { now: zero, monotonicNow: zero, cpuMs: zero, residentBytes: zero, heapBytes: zero }
   addProcessMetrics(registry, host, {
     requestsInFlight: zero,
-    breakers: () => [{ target: 'token', open: 0, halfOpen: 0 }],
     logLinesDropped: zero,
   })
   return registry.families().map(({ name, help, type, samples }) => {

@@ -26,7 +26,6 @@ const groups: Record<string, string[]> = {
   'Connect it to Sync': [
     'token_server_url',
     'certificate_ca_bundle',
-    'upstream_http2',
     'upstream_timeout_seconds',
     'token_server_heartbeat_timeout_seconds',
   ],

@@ -11,7 +11,7 @@ import { CollectionState, fitsOneBatch } from './collection-state.ts'
 import { removeRows } from './expired-rows.ts'
 import { evaluateProbe } from './probe.ts'
 import { blamesRecords, findRefused } from './refused-records.ts'
-import { isWrite, type NumberedOperation } from './simulate.ts'
+import type { NumberedOperation } from './simulate.ts'
 import { backOff, type TransactionContext } from './transaction-context.ts'
 import { Undo } from './undo.ts'
 import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
@@ -45,7 +45,7 @@ export class WrittenCollection {
 
   constructor(
     private readonly storage: BulkStorage,
-    private readonly operations: NumberedOperation[],
+    operations: NumberedOperation[],
     private readonly context: TransactionContext,
   ) {
     this.collection = operations[0]!.operation.collection
@@ -256,7 +256,6 @@ export class WrittenCollection {
       await context.budget.backOff(failures)
       verdict = await this.#probe()
     }
-    if (verdict === 'unclear' && this.#canDecideAgain(failure)) verdict = 'moved'
     if (verdict === 'unclear' || verdict === 'unknown') {
       const message = `Unknown whether the write to "${collection}" was applied: read before retrying`
       throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
@@ -265,20 +264,6 @@ export class WrittenCollection {
     const mayArriveLate = failure === null ? this.#isInDoubt : !isOneOf(failure, [500])
     this.#isInDoubt &&= verdict === 'unapplied' && context.isMultiCollection && mayArriveLate
     return verdict
-  }
-
-  /**
-   * Whether an unclear 412 to a deletion may be decided again. Either another writer was first, or our deletion was applied and repeated by
-   * the runtime. If each write is conditional on the snapshot or an older version, the client gets 412 and nothing newer is deleted;
-   * without such a condition, a retry could delete a newer record.
-   */
-  #canDecideAgain(failure: unknown): boolean {
-    if (!isOneOf(failure, [412])) return false
-    const writes = this.operations.flatMap(({ operation }) => (isWrite(operation) ? [operation] : []))
-    return writes.every(
-      ({ precondition }) =>
-        precondition.kind === 'unmodified-since' && precondition.timestamp <= this.state.since,
-    )
   }
 
   /** Probes once. `unclear`: can't be determined any more. `unknown`: the storage could not be read. */

@@ -96,7 +96,7 @@ export type UpstreamFailure =
   /** Timed out; may have been applied. */
   | 'timeout'
   /**
-   * It returned 5xx or 429, or was not called because its circuit is open or a `Retry-After` still applies; `applied` says whether a write
+   * It returned 5xx or 429, or was not called because a `Retry-After` still applies; `applied` says whether a write
    * may have been applied.
    */
   | 'refused'

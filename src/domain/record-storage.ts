@@ -147,7 +147,7 @@ export interface BulkStorage {
   readonly owner: string
   /** Identifies the storage node, which many users share. */
   readonly node: string
-  /** From now on, calls finish or undo a started write: an open circuit, missing memory or a client disconnect no longer stops them. */
+  /** From now on, calls finish or undo a started write: no permit, missing memory or client disconnect stops them. */
   beginCommit(): void
   /** Something may be visible: from now on only the upstream timeout bounds calls, not the deadline of the client's request. */
   ignoreDeadline(): void

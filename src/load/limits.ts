@@ -6,11 +6,9 @@ const mebibyte = 1024 * 1024
  */
 export const limits = {
   /** Calls in flight to one host for one user. */
-  callsPerUser: 64,
+  callsPerUser: 16,
   /** The share of `fetch` slots for calls to one host, the token server included. */
   hostShare: 0.25,
-  /** Calls in flight to a host over HTTP/1.1; the runtime keeps as many connections open. */
-  callsOverHttp1: 64,
   /** The share of `fetch` slots reserved for calls that finish or undo a commit; these never wait. */
   commitShare: 1 / 16,
   /** Lists in flight, from the request to the last byte; each buffers up to 2 MB. */

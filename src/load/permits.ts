@@ -7,8 +7,7 @@ interface PoolOptions {
   /** Permits in total. */
   permits: number
   permitsPerUser: number
-  /** Current permits for one host; may change once the host's protocol is known. */
-  permitsPerHost(host: string): number
+  permitsPerHost: number
 }
 
 /** The permits of one host, and the calls that wait for them. */
@@ -20,11 +19,6 @@ interface Host {
   /** What resolves waiting calls, by user in the order of the users' turns. */
   waiting: Map<string, (() => void)[]>
 }
-
-/** The share of a host's permits reserved for users with few permits, so that users whose storage hangs can't block the others. */
-const reservedShare = 0.25
-/** A user has few permits below this share: none over HTTP/1.1, up to three of 256. */
-const fewPermitsShare = 1 / 64
 
 /**
  * A semaphore with limits for each host and user. Users who wait for the same host take turns, so that one user's slow calls don't block
@@ -41,7 +35,7 @@ export class PermitPool {
   hasWaiters(hostName: string): boolean {
     const areAllTaken = this.#taken >= this.options.permits
     for (const host of this.#hosts.values()) {
-      const isReached = host.name === hostName || (areAllTaken && host.taken < this.#limitOf(host))
+      const isReached = host.name === hostName || (areAllTaken && host.taken < this.options.permitsPerHost)
       if (isReached && host.waiting.keys().some((user) => !host.users.has(user))) return true
     }
     return false
@@ -117,20 +111,12 @@ export class PermitPool {
     return false
   }
 
-  #limitOf(host: Host): number {
-    return this.options.permitsPerHost(host.name)
-  }
-
   #hasRoom(host: Host): boolean {
-    return this.#taken < this.options.permits && host.taken < this.#limitOf(host)
+    return this.#taken < this.options.permits && host.taken < this.options.permitsPerHost
   }
 
   #mayTake(host: Host, user: string): boolean {
-    if (!this.#hasRoom(host)) return false
-    const held = host.users.get(user) ?? 0
-    const limit = this.#limitOf(host)
-    if (held < limit * fewPermitsShare) return true
-    return held < this.options.permitsPerUser && host.taken < limit - Math.floor(limit * reservedShare)
+    return this.#hasRoom(host) && (host.users.get(user) ?? 0) < this.options.permitsPerUser
   }
 
   #take(host: Host, user: string): void {
@@ -164,21 +150,20 @@ function endOf({ reason }: AbortSignal): UpstreamError {
 }
 
 /** The permits of a process: for calls to upstream, and for lists. */
-export function createPermits(fetchSlots: number, sharesConnection: (origin: string) => boolean) {
+export function createPermits(fetchSlots: number) {
   const { calls, ofHost, lists } = callLimits(fetchSlots)
   return {
     calls: new PermitPool({
       name: 'calls to upstream',
       permits: calls,
       permitsPerUser: limits.callsPerUser,
-      permitsPerHost: (origin) =>
-        sharesConnection(origin) ? ofHost : Math.min(ofHost, limits.callsOverHttp1),
+      permitsPerHost: ofHost,
     }),
     lists: new PermitPool({
       name: 'lists',
       permits: lists,
       permitsPerUser: limits.listsPerUser,
-      permitsPerHost: () => limits.listsPerHost,
+      permitsPerHost: limits.listsPerHost,
     }),
   }
 }

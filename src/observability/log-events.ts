@@ -18,7 +18,6 @@ export const logEvents = {
   },
   warning: {
     'upstream failed': 'the token server or the storage failed, and the client got a 503',
-    'circuit breaker opened': 'a host does not respond to several users, and gets only trial calls',
     'redis error':
       'a command or connection failed; requests continue without Redis. Once a minute at most for each reason',
     'statsd error': 'the host of `statsd_url` is unknown, and metrics for statsd are lost until it is found',
@@ -35,7 +34,6 @@ export const logEvents = {
     stopping: 'the service stops and finishes the requests in flight',
     stopped: 'the service has stopped',
     request: 'a request was answered; at level debug for health checks, metrics and pages',
-    'circuit breaker closed': 'the host responds again',
     'starting a successor': 'a new process is started to take over',
     'taken over': 'the new process serves requests, and this one ends',
     'settings reloaded': 'a reload was applied',

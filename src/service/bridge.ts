@@ -115,7 +115,6 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const server = app.server!
   addProcessMetrics(registry, host, {
     requestsInFlight: () => server.pendingRequests,
-    breakers: () => connections.breakers.counts(),
     logLinesDropped: options.logLinesDropped ?? (() => 0),
   })
   let watchedAtMs = host.monotonicNow()

@@ -10,7 +10,6 @@ import type { Registry } from '../observability/registry.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'
 import type { Call } from '../routes/call.ts'
-import type { BreakerEvent } from '../upstream/circuit-breaker.ts'
 import type { UpstreamCallSummary } from '../upstream/send.ts'
 
 export type Observers = ReturnType<typeof createObservers>
@@ -36,13 +35,6 @@ export function createObservers(
   const callSeconds = timing('upstream_duration_seconds', 'Time to first byte of upstream', 'target')
   const credentials = counter('credentials_total', 'Sources of credentials', ['event'], ['rejected-entry'])
   const redisErrors = counter('redis_errors_total', 'Redis errors', ['reason'], redisTroubles)
-  const openings = 'circuit_breaker_openings_total'
-  const opened = counter(
-    openings,
-    'Number of times that a circuit breaker opened',
-    ['target'],
-    ['token', 'storage'],
-  )
   const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], errorOutcomes)
   const brokenLists = counter('lists_broken_total', 'Lists that broke off after their start was sent')
   const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
@@ -88,11 +80,6 @@ export function createObservers(
       if (status !== null) statsd?.count(`syncclient.status_code.${status}`)
       if (isLogged(log, 'debug'))
         log.debug('upstream', { target, method, status, failure, ms: Math.round(ms) })
-    },
-    breaker({ target, host, change }: BreakerEvent) {
-      if (change === 'opened') opened(target)
-      statsd?.count(`breaker.${target}.${change}`)
-      log[change === 'opened' ? 'warning' : 'info'](`circuit breaker ${change}`, { target, host })
     },
     credentials(event: CredentialsEvent) {
       credentials(event)

@@ -1,5 +1,4 @@
 import { commit, version } from '../version.ts'
-import type { Sample } from '../observability/metric-families.ts'
 import type { Registry } from '../observability/registry.ts'
 import type { BridgeHost } from './services.ts'
 
@@ -10,21 +9,13 @@ export function addProcessMetrics(
   parts: {
     /** Requests whose responses are not fully sent. */
     requestsInFlight(): number
-    breakers(): { target: string; open: number; halfOpen: number }[]
     logLinesDropped(): number
   },
 ): void {
-  const breakers = 'sync_bridge_circuit_breakers'
-  const states = () =>
-    parts.breakers().flatMap(({ target, open, halfOpen }): Sample[] => [
-      [`${breakers}{target="${target}",state="open"}`, open],
-      [`${breakers}{target="${target}",state="half-open"}`, halfOpen],
-    ])
   const build = `sync_bridge_build_info{version="${version}",commit="${commit}"}`
   const inFlight = 'Requests whose responses are not fully sent'
   const startedAtSeconds = Math.round(host.now() - host.monotonicNow()) / 1000
   const counter = { type: 'counter' } as const
-  add(breakers, 'Open and half-open circuit breakers', states)
   add('sync_bridge_requests_in_flight', inFlight, parts.requestsInFlight)
   add('sync_bridge_processes', 'Number of processes in these metrics', () => 1)
   add(

@@ -5,7 +5,6 @@ import { RedisStore } from '../credentials/redis-store.ts'
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { Locks, RecentMap, within } from '../domain/bounded.ts'
 import { overload } from '../protocol/reply.ts'
-import { Breakers } from '../upstream/circuit-breaker.ts'
 import { createPermits, type RequestLimit } from '../load/permits.ts'
 import { createUpstream } from '../upstream/send.ts'
 import { Transport } from '../upstream/transport.ts'
@@ -152,17 +151,15 @@ type Connections = ReturnType<typeof connect>
 export function connect(
   settings: Settings,
   host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots'>,
-  observers: Pick<Observers, 'upstreamCall' | 'breaker' | 'redisTrouble'>,
+  observers: Pick<Observers, 'upstreamCall' | 'redisTrouble'>,
 ) {
   const clock = { now: host.monotonicNow, random: Math.random }
-  const breakers = new Breakers({ ...clock, observe: observers.breaker })
-  const transport = new Transport({ ...clock, http2: settings.upstreamHttp2 })
+  const transport = new Transport(clock.now)
   transport.trust(settings.certificateCaBundle)
-  const permits = createPermits(host.fetchSlots, transport.sharesConnection)
+  const permits = createPermits(host.fetchSlots)
   const upstream = createUpstream({
     permits,
     transport,
-    breakers,
     ...clock,
     observe: observers.upstreamCall,
     delay: Bun.sleep,
@@ -185,7 +182,6 @@ export function connect(
           onTrouble: observers.redisTrouble,
         })
   return {
-    breakers,
     transport,
     upstream,
     tokenServer,

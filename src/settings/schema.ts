@@ -71,7 +71,6 @@ export const settingsSchema = {
   token_server_heartbeat_timeout_seconds: setting(seconds(600), '5', 'Timeout of a health probe'),
   upstream_timeout_seconds: setting(seconds(3600), '20', 'Timeout for the start of an upstream response'),
   request_timeout_seconds: setting(seconds(3600), '30', 'Timeout for the start of a response'),
-  upstream_http2: setting(boolean, 'true', 'HTTP/2 to upstream, where it is offered over TLS'),
   // Rejects an empty text, which looks like trusting no authority but would trust the system's.
   certificate_ca_bundle: setting(
     caBundle,
@@ -114,7 +113,7 @@ export const settingsSchema = {
   max_concurrent_requests: setting(integer(1, 100_000), '2048', 'Maximum requests in flight in each process'),
   max_concurrent_requests_per_user: setting(
     integer(0, 100_000),
-    '256',
+    '64',
     'Maximum requests in flight for one user in each process; 0: no limit',
   ),
   logging_renderer: setting(choice('json', 'text'), 'json', 'json for machines, text for people'),

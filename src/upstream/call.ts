@@ -97,7 +97,7 @@ export class StorageCalls {
     return this.#credentials.endpoint.href
   }
 
-  /** From now on, neither an open circuit nor a client disconnect stops a call. */
+  /** From now on, calls need no permit, and a client disconnect no longer aborts them. */
   beginCommit(): void {
     this.#mustComplete = true
   }
@@ -192,7 +192,7 @@ export class StorageCalls {
       // A commit must not fail for lack of memory.
       holder: this.#mustComplete ? undefined : holder,
       client: method === 'GET' && !this.#mustComplete ? client : undefined,
-      callClass: this.#mustComplete ? 'must-complete' : 'normal',
+      mustComplete: this.#mustComplete,
       user: this.owner,
       tally,
     }

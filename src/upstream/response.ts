@@ -20,8 +20,6 @@ export interface UpstreamResponse {
   readonly bytes: Uint8Array
   /** Set instead of `bytes` if a stream was requested and the body is not short. */
   readonly stream: BodyStream | null
-  /** Whether the runtime may have sent the request twice, so that this may be the response to the repetition. */
-  readonly mayBeRepeated?: boolean
 }
 
 const longText = 65_536

@@ -10,17 +10,24 @@ import {
 } from './response.ts'
 import { Deadline } from './deadline.ts'
 import type { CallTally, HeldMemory } from '../domain/record-storage.ts'
-import {
-  minCountedTimeoutMs,
-  type Breakers,
-  type GuardedCall,
-  type GuardedRequest,
-  type UpstreamTarget,
-} from './circuit-breaker.ts'
 import type { FetchRequest, Transport } from './transport.ts'
 import type { Permits } from '../load/permits.ts'
 
-export interface UpstreamRequest extends GuardedRequest, FetchRequest {
+/** One of the two upstream services. */
+export type UpstreamTarget = 'token' | 'storage'
+
+export interface UpstreamRequest extends FetchRequest {
+  target: UpstreamTarget
+  /** Identifies the user, who may have a limited number of calls in flight. Not for logs. */
+  user: string
+  /**
+   * The client request whose disconnect aborts the call; only for reads. Its signal is read late, because a short call does not need it.
+   */
+  client?: Pick<Request, 'signal'>
+  /** Whether the call finishes or undoes a started write; then it needs no permit. */
+  mustComplete?: boolean
+  /** Whether a long body with status 200 is streamed. */
+  isStreamed?: boolean
   /** Timeout for the complete response, over all attempts. For a stream: until its first chunk; after that, no chunk may stall. */
   timeoutMs: number
   /** Maximum bytes of a buffered body; a longer one is `TooLong`. */
@@ -43,7 +50,6 @@ export interface UpstreamCallSummary {
 
 export interface UpstreamOptions {
   permits: Permits
-  breakers: Breakers
   transport: Transport
   observe(call: UpstreamCallSummary): void
   /** A clock in ms. */
@@ -62,6 +68,8 @@ const shortBytes = 262_144
 /** Longer error bodies are ignored. */
 const maxErrorBytes = 8192
 const maxStallMs = 30_000
+/** Shorter timeouts come from the client's deadline, and don't show that a connection is dead. */
+const minSilentMs = 900
 /** Copies of a body in memory: bytes, text and values. */
 const copiesInMemory = 3
 const nothing = new Uint8Array(0)
@@ -69,7 +77,7 @@ const nothing = new Uint8Array(0)
 /** The single entry point to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
   const upstream = { stallMs: maxStallMs, ...options }
-  const { permits, breakers, transport, observe, now, random, delay, stallMs } = upstream
+  const { permits, transport, observe, now, random, delay, stallMs } = upstream
 
   return {
     send(request: UpstreamRequest): Promise<UpstreamResponse> {
@@ -81,8 +89,8 @@ export function createUpstream(options: UpstreamOptions) {
   }
 
   /**
-   * Sends a request, and retries a GET once if that may help. Rejects with `UpstreamError`; sends nothing while the circuit is open. Every
-   * HTTP status is a response, except redirects, which are never followed. A short body is complete when this resolves.
+   * Sends a request, and retries a GET once if that may help. Rejects with `UpstreamError`. Every HTTP status is a response, except
+   * redirects, which are never followed. A short body is complete when this resolves.
    */
   async function send(
     request: UpstreamRequest,
@@ -90,23 +98,16 @@ export function createUpstream(options: UpstreamOptions) {
     deadlineMs: number,
     mayRepeat: boolean,
   ): Promise<UpstreamResponse> {
-    throwIfRefused(request)
     const { url } = request
-    const call = new Call(request, deadlineMs, upstream)
+    const call = new Attempt(request, deadlineMs, upstream)
     let result: UpstreamResponse | null = null
     let failure: unknown = null
     let isReported = false
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
       // Calls that finish or undo a commit never wait; batches bound their number.
-      if (request.callClass !== 'must-complete') {
-        await call.acquirePermit()
-        // Other calls may have failed meanwhile, or become the trial call.
-        throwIfRefused(request)
-      }
-      call.guard = breakers.circuitOf(request).begin(request)
-      // Over HTTP/2 the runtime repeats a refused DELETE by itself, even one that was applied.
-      const mayBeRepeated = request.method === 'DELETE' && transport.sharesConnection(url.origin)
+      if (request.mustComplete !== true) await call.acquirePermit()
+      call.sentAtMs = now()
       const response = await transport.fetch(request, call.signal)
       call.response = response
       const { status, headers } = response
@@ -133,7 +134,7 @@ export function createUpstream(options: UpstreamOptions) {
           if (!isCodeOnly) throw new TooLong(`the response from "${url.host}"`, status)
         }
         call.end(null)
-        result = { status, headers, bytes: bytes ?? nothing, stream: null, mayBeRepeated }
+        result = { status, headers, bytes: bytes ?? nothing, stream: null }
       }
     } catch (error) {
       failure = toUpstreamError(error, url.host)
@@ -146,22 +147,17 @@ export function createUpstream(options: UpstreamOptions) {
       }
     }
     const shouldRetry = mayRepeat && (result ? isTransient(result) : isRetryable(failure))
-    if (shouldRetry && (await mayRetry(request, deadlineMs)))
-      return await send(request, now(), deadlineMs, false)
+    if (shouldRetry && (await pauseForRetry(deadlineMs))) return await send(request, now(), deadlineMs, false)
     if (result) return result
     throw failure
   }
 
-  async function mayRetry(request: UpstreamRequest, deadlineMs: number): Promise<boolean> {
+  /** Resolves to false if the deadline leaves no time for a retry. */
+  async function pauseForRetry(deadlineMs: number): Promise<boolean> {
     const pauseMs = 50 + random() * 100
     if (now() + pauseMs >= deadlineMs) return false
     await delay(pauseMs)
-    return breakers.circuitOf(request).refusal(request) === null
-  }
-
-  function throwIfRefused(request: UpstreamRequest): void {
-    const refusal = breakers.circuitOf(request).refusal(request)
-    if (refusal) throw refusal
+    return true
   }
 
   function report(
@@ -179,7 +175,7 @@ export function createUpstream(options: UpstreamOptions) {
   }
 
   /** Reads a body in chunks, in the request's memory; null if it exceeds `allowed`. `length` is 0 if unknown. */
-  async function readLong(call: Call, length: number, allowed: number): Promise<Uint8Array | null> {
+  async function readLong(call: Attempt, length: number, allowed: number): Promise<Uint8Array | null> {
     if (length > allowed) return null
     // Reserves everything first, so that some of many concurrent responses complete and the others fail early.
     if (length > 0) call.hold(copiesInMemory * length)
@@ -196,11 +192,12 @@ export function createUpstream(options: UpstreamOptions) {
 }
 
 /**
- * One call: its deadline, its end and its response body. A chunk that does not arrive in time ends it; the reader's time between two reads
+ * One attempt of a request: its deadline, its end and its response body. A chunk that does not arrive in time ends it; the reader's time between two reads
  * does not count.
  */
-class Call implements BodyStream {
-  guard: GuardedCall | null = null
+class Attempt implements BodyStream {
+  /** When it was sent; null while it waits for a permit. */
+  sentAtMs: number | null = null
   response: Response | null = null
   readonly #deadline: Deadline
   #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
@@ -223,13 +220,11 @@ class Call implements BodyStream {
 
   /** Sets the timeout in ms; then the call is aborted with that error. */
   setDeadline(ms: number, tooLate: typeof tooSlow): void {
-    // Before `guard` is set, the call waits for a permit and nothing was sent.
-    this.#deadline.set(ms, () => tooLate(this.request.url.host, this.guard === null ? 'no' : 'unknown'))
+    this.#deadline.set(ms, () => tooLate(this.request.url.host, this.sentAtMs === null ? 'no' : 'unknown'))
   }
 
-  /** Returns the call as a body that takes as long as its reader. For the circuit breaker, the call has succeeded. */
+  /** Returns the call as a body that takes as long as its reader. */
   toStream(): BodyStream {
-    this.#report(null)
     this.deadlineMs = Infinity
     return this
   }
@@ -284,12 +279,11 @@ class Call implements BodyStream {
     this.#holdsPermit = false
   }
 
-  /** Whether a sufficient timeout passed without any response. */
+  /** Whether the host was silent for so long that its connections may be dead. */
   timedOut(failure: unknown): boolean {
-    const { guard, response } = this
     const isTimeout = failure instanceof UpstreamError && failure.failure === 'timeout'
-    if (!isTimeout || guard === null || response !== null) return false
-    return this.upstream.now() - guard.beganAtMs >= minCountedTimeoutMs
+    if (!isTimeout || this.sentAtMs === null || this.response !== null) return false
+    return this.upstream.now() - this.sentAtMs >= minSilentMs
   }
 
   /** Ends the call; `failure` is null if it succeeded. Further calls do nothing. */
@@ -299,14 +293,6 @@ class Call implements BodyStream {
     this.#failure = failure
     this.#deadline.end()
     this.releasePermit()
-    this.#report(failure)
-  }
-
-  /** Reports the result of the call to the circuit breaker, once. */
-  #report(failure: unknown): void {
-    const { guard } = this
-    this.guard = null
-    guard?.circuit.end(guard, failure)
   }
 }
 

@@ -82,7 +82,7 @@ export class TokenServer {
   /** Whether the token server is healthy; never rejects. */
   async heartbeat(timeoutMs: number): Promise<boolean> {
     const request = this.#request(this.#heartbeatUrl, 'heartbeat', timeoutMs)
-    return await this.options.send({ ...request, callClass: 'probe' }).then(
+    return await this.options.send(request).then(
       ({ status }) => status === 200,
       () => false,
     )

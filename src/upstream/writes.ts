@@ -65,7 +65,7 @@ export class StorageWrites extends StorageCalls {
         throw isBegun ? partlyDeleted(error) : error
       })
       if (response.status === 412) {
-        if (!isBegun && response.mayBeRepeated !== true) return { outcome: 'moved' }
+        if (!isBegun) return { outcome: 'moved' }
         throw partlyDeleted(new UpstreamError('refused', 'The collection has changed', { status: 412 }))
       }
       timestamp = readTimestamp(response) ?? timestamp

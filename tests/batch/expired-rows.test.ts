@@ -1,9 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 import { OtherWriters, rowRemovalMs } from '../../src/batch/other-writers.ts'
-import { UpstreamError } from '../../src/domain/errors.ts'
 import { fieldLimits, tombstonePayload } from '../../src/domain/record.ts'
 import { ModelStorage } from '../support/model-storage.ts'
-import { list, onlyIfAbsent, put, remove, transact } from './transact.ts'
+import { onlyIfAbsent, put, remove, transact } from './transact.ts'
 
 const { ttlSeconds } = fieldLimits
 
@@ -133,23 +132,6 @@ describe('runTransaction: rows of deleted records', () => {
 
     expect(failure).toBeNull()
     expect(storage.log.filter(({ kind }) => kind === 'remove')).toHaveLength(1)
-  })
-
-  it('are inspected if a removal over HTTP/2, which may have been repeated, comes too late', async () => {
-    const storage = stored()
-    const { remove: removeOnce } = storage
-    storage.remove = async (...given) => {
-      const outcome = await removeOnce(...given)
-      if (outcome.outcome !== 'moved') return outcome
-      throw new UpstreamError('connection-lost', 'Repeated', { status: 412 })
-    }
-    beforeRemoval(storage, () => storage.otherWrites('tabs', [{ id: 'c', payload: 'theirs' }]))
-
-    const { outcomes, events } = await transact(storage, [...deletion, list('tabs')])
-
-    expect(events.map(({ kind }) => kind)).toEqual(['committed'])
-    expect(storage.callCounts.remove).toBe(2)
-    expect(outcomes[2]).toMatchObject({ page: { timestamp: storage.visible('tabs').get('b')!.lastModified } })
   })
 
   it('are inspected again if they are rewritten between their revelation and the next read', async () => {

@@ -6,8 +6,8 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 export type UserPlan = (request: ProxiedRequest, index: number) => Fault | null | Promise<Fault | null>
 
 /**
- * A bridge that reaches its storage through relays that can fail for one user at a time. Every user has a separate node, because the
- * circuit of a failing node opens, which must not affect other users.
+ * A bridge that reaches its storage through relays that can fail for one user at a time. Every user has a separate node, so that
+ * each can be planned and stopped alone.
  */
 export interface FaultyBridge extends TestBridge {
   /** In front of the token server. */

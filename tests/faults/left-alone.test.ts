@@ -1,126 +1,92 @@
-import { afterEach, beforeEach, describe, expect, it } from 'bun:test'
+import { afterEach, describe, expect, it } from 'bun:test'
 
 import { store } from './batch-case.ts'
-import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
+import { startFaultyBridge } from './faulty-bridge.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { startFaultProxy, type Fault } from '../support/fault-proxy.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 const list = '/collections/tabs/records'
+const cleanUps: (() => Promise<void>)[] = []
 
-let bridge: FaultyBridge
-let users: number
-/** The clock of the circuits, which advances with hanging calls, however long a test takes. */
-let nowMs: number
-
-beforeEach(async () => {
-  nowMs = 0
-  users = 0
-  bridge = await startFaultyBridge({
-    writable: ['tabs'],
-    monotonicNow: () => (nowMs += 0.001),
-    settings: {
-      upstream_timeout_seconds: '3',
-      token_server_heartbeat_timeout_seconds: '0.3',
-      metrics_enabled: 'true',
-    },
-  })
+afterEach(async () => {
+  for (const cleanUp of cleanUps.splice(0).reverse()) await cleanUp()
 })
 
-afterEach(() => bridge.stop())
-
-function newcomer(): SandboxUser {
-  const user = bridge.sandbox.addUser(`newcomer ${(users += 1)}`)
-  store(bridge.sandbox, user, { tabs: { stored: { payload: 'before', sortindex: null } } })
-  return user
-}
-
-/** A user whose credentials the bridge has cached. */
-async function acquaintance(): Promise<SandboxUser> {
-  const user = newcomer()
-  expect((await read(user)).status).toBe(200)
-  return user
-}
-
-/** From now on, a call to the token server takes as long as allowed. */
-const hang = () =>
-  bridge.tokenProxy.plan(() => {
-    nowMs += 1000
-    return { kind: 'hang' }
+/** Users with one record each. */
+function addUsers({ sandbox }: TestBridge, count: number, name: string): SandboxUser[] {
+  return Array.from({ length: count }, (_, number) => {
+    const user = sandbox.addUser(`${name} ${number}`)
+    store(sandbox, user, { tabs: { stored: { payload: 'before', sortindex: null } } })
+    return user
   })
+}
 
-const read = (as: SandboxUser) => bridge.ask(list, { as })
-const write = (as: SandboxUser) =>
+const read = (bridge: TestBridge, as: SandboxUser) => bridge.ask(list, { as })
+const write = (bridge: TestBridge, as: SandboxUser) =>
   bridge.ask(`${list}/stored`, { as, method: 'PUT', body: { data: { payload: 'after' } } })
-const heartbeat = async () => (await bridge.ask('/v1/__heartbeat__', { as: null })).status
-
-function callsOfTheTokenServer(): { exchanges: number; heartbeats: number } {
-  const paths = bridge.tokenProxy.requests.map(({ path }) => path)
-  return {
-    exchanges: paths.filter((path) => path === '/1.0/sync/1.5').length,
-    heartbeats: paths.filter((path) => path === '/__heartbeat__').length,
-  }
-}
-
-async function metrics(): Promise<Record<string, number>> {
-  const { text } = await bridge.ask('/v1/__metrics__', { as: null })
-  const lines = [...text.matchAll(/^sync_bridge_circuit_breaker(\S+) (\d+)$/gm)]
-  return Object.fromEntries(lines.map(([, series, value]) => [series!, Number(value)]))
-}
-
-function logged(): { level: string; event: string; target: string; host: string }[] {
-  return bridge.logs
-    .map((line) => JSON.parse(line))
-    .filter(({ event }) => event.startsWith('circuit breaker'))
-}
+const statusesOf = async (answers: Promise<{ status: number }>[]) =>
+  (await Promise.all(answers)).map(({ status }) => status)
 
 describe('a token server that hangs', () => {
-  it('delays three requests; later ones are rejected without a call, except heartbeats, and known users are served', async () => {
-    const known = await acquaintance()
-    hang()
-    const waiting = [newcomer(), newcomer(), newcomer()]
-    const before = callsOfTheTokenServer().exchanges
+  it('leaves users alone whose credentials are cached; others get a 503, and so do heartbeats', async () => {
+    const bridge = await startFaultyBridge({
+      writable: ['tabs'],
+      settings: { upstream_timeout_seconds: '1', token_server_heartbeat_timeout_seconds: '0.3' },
+    })
+    cleanUps.push(() => bridge.stop())
+    const [known] = addUsers(bridge, 1, 'known') as [SandboxUser]
+    await read(bridge, known)
+    bridge.tokenProxy.plan(() => ({ kind: 'hang' }))
 
-    const patient = await Promise.all(waiting.map(read))
-    const refused = [await read(waiting[0]!), await write(waiting[1]!)]
+    const waiting = addUsers(bridge, 5, 'new').map((user) => read(bridge, user))
+    const served = await statusesOf([read(bridge, known), write(bridge, known)])
+    const heartbeat = await bridge.ask('/v1/__heartbeat__', { as: null })
 
-    expect(patient.map(({ status }) => status)).toEqual([503, 503, 503])
-    for (const { status, body, headers } of refused) {
+    expect(served).toEqual([200, 200])
+    expect(heartbeat.status).toBe(503)
+    for (const { status, body, headers } of await Promise.all(waiting)) {
       expect([status, body.errno]).toEqual([503, 201])
       expect(Number(headers.get('Retry-After'))).toBeGreaterThanOrEqual(1)
     }
-    expect(await heartbeat()).toBe(503)
-    expect(callsOfTheTokenServer()).toEqual({ exchanges: before + 3, heartbeats: 1 })
-    expect((await read(known)).status).toBe(200)
-    expect((await write(known)).status).toBe(200)
   })
+})
 
-  it('is reported in the metrics and in the log', async () => {
-    hang()
-    const quiet = await metrics()
-    const asking = Array.from({ length: 3 }, newcomer)
-    await Promise.all(asking.map(read))
+describe('accounts whose calls to a storage node fail', () => {
+  const faults: Fault[] = [
+    { kind: 'reset-before' },
+    { kind: 'reset-after' },
+    { kind: 'status', status: 500, body: '0' },
+    { kind: 'status', status: 429, headers: { 'Retry-After': '300' } },
+    { kind: 'garbage' },
+  ]
 
-    const open = await metrics()
-    bridge.tokenProxy.plan(() => null)
-    await read(newcomer())
-    const closed = await metrics()
-
-    expect(quiet).toEqual({
-      '_openings_total{target="token"}': 0,
-      '_openings_total{target="storage"}': 0,
-      's{target="token",state="open"}': 0,
-      's{target="token",state="half-open"}': 0,
-      's{target="storage",state="open"}': 0,
-      's{target="storage",state="half-open"}': 0,
+  it.each([3, 100])('leave all bystanders of that node alone, if %d of them fail', async (count) => {
+    const bridge = await startTestBridge({ writable: ['tabs'] })
+    const node = await startFaultProxy({ target: bridge.sandbox.storageUrl })
+    cleanUps.push(
+      () => bridge.stop(),
+      () => node.stop(),
+    )
+    bridge.sandbox.switches.nodeUrl = node.url
+    const failing = addUsers(bridge, count, 'failing')
+    const bystanders = addUsers(bridge, 25, 'bystander')
+    const failingUids = new Map(failing.map(({ uid }, number) => [String(uid), number]))
+    node.plan(({ path }) => {
+      const number = failingUids.get(path.split('/')[2]!)
+      return number === undefined ? null : faults[number % faults.length]!
     })
-    const opened = { ...quiet, '_openings_total{target="token"}': 1 }
-    expect(open).toEqual({ ...opened, 's{target="token",state="open"}': 1 })
-    expect(closed).toEqual(opened)
-    const { host } = new URL(bridge.tokenProxy.url)
-    expect(logged()).toMatchObject([
-      { level: 'warning', event: 'circuit breaker opened', target: 'token', host },
-      { level: 'info', event: 'circuit breaker closed', target: 'token', host },
-    ])
-    const secrets = asking.flatMap((user) => Object.values(bridge.identityOf(user)))
-    expect(secrets.filter((secret) => JSON.stringify(logged()).includes(secret))).toEqual([])
+
+    const outcomes: number[] = []
+    const failures: number[] = []
+    for (let round = 0; round < 3; round += 1) {
+      const asked = failing.map((user) => (round === 1 ? write(bridge, user) : read(bridge, user)))
+      outcomes.push(...(await statusesOf(bystanders.map((user) => read(bridge, user)))))
+      outcomes.push(...(await statusesOf(bystanders.map((user) => write(bridge, user)))))
+      failures.push(...(await statusesOf(asked)))
+    }
+
+    expect(outcomes.filter((status) => status !== 200)).toEqual([])
+    expect(failures.filter((status) => status < 400)).toEqual([])
   })
 })

@@ -9,7 +9,7 @@ const node = 'https://node'
 const busy = 'https://busy'
 
 function createPool(permits: number, { ofUser = permits, ofHost = permits } = {}) {
-  return new PermitPool({ name: 'calls', permits, permitsPerUser: ofUser, permitsPerHost: () => ofHost })
+  return new PermitPool({ name: 'calls', permits, permitsPerUser: ofUser, permitsPerHost: ofHost })
 }
 
 /** The users who get a permit, in order. */
@@ -146,36 +146,21 @@ describe('createPermits', () => {
     expect(callLimits(1)).toEqual({ calls: 1, ofHost: 1, lists: 1 })
   })
 
-  it('limits calls to a host over HTTP/1.1 to the connections that the runtime keeps', () => {
-    let isShared = false
-    const { calls } = createPermits(1024, () => isShared)
-    const take = () => {
-      let taken = 0
-      while (calls.tryAcquire(node, `user ${taken}`)) taken += 1
-      return taken
+  it('leaves calls to others when the storages of users hang: 12 with 40 calls, 15 with 100, 40 with 6', () => {
+    const bystandersOf = (hung: number, callsOfEach: number) => {
+      const { calls } = createPermits(1024)
+      for (let user = 0; user < hung; user += 1)
+        for (let call = 0; call < callsOfEach; call += 1) calls.tryAcquire(node, `hung ${user}`)
+      return takeAll(calls, node, 'bystander')
     }
 
-    expect(take()).toBe(64)
-    isShared = true
-    expect(take()).toBe(256 - 64)
+    expect([bystandersOf(12, 40), bystandersOf(15, 100), bystandersOf(40, 6)]).toEqual([16, 16, 16])
   })
 
-  it.each([
-    ['over HTTP/2', true, [64, 64, 64, 4, 4, 4, 4, 4, 4, 4]],
-    ['over HTTP/1.1', false, [48, 1, 1, 1, 1, 1, 1, 1, 1, 1]],
-  ])(
-    'reserves the last quarter of a host for users who have few calls there, %s',
-    (_, isShared, expected) => {
-      const { calls } = createPermits(1024, () => isShared)
-      expect(expected.map((_, index) => takeAll(calls, node, `hung ${index}`))).toEqual(expected)
-      expect(calls.tryAcquire(node, 'bystander')).toBe(true)
-    },
-  )
-
   it('leaves lists to other nodes and users when one node or user hangs', () => {
-    const { lists } = createPermits(1024, () => false)
+    const { lists } = createPermits(1024)
     const ofUsers = Array.from({ length: 6 }, (_, user) => takeAll(lists, node, `user ${user}`))
-    expect(ofUsers).toEqual([8, 8, 8, 3, 1, 1])
+    expect(ofUsers).toEqual([8, 8, 8, 8, 4, 0])
     expect(takeAll(lists, 'https://other', 'a')).toBe(8)
   })
 })

@@ -234,7 +234,6 @@ describe('the pages for operators', () => {
       ['Resident memory', mebibytes(limits.shedAboveBytes)],
       ['Calls of one user', limits.callsPerUser],
       ['Calls to one host in flight', ofHost, 'a quarter of the 1024 slots'],
-      ['Calls to one host over HTTP/1.1', limits.callsOverHttp1],
       ['Slots kept free', 1024 * limits.commitShare],
       ['Lists in flight', limits.lists],
       ['Lists of one storage node', limits.listsPerHost],

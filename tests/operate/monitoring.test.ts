@@ -194,7 +194,6 @@ describe('an alert', () => {
   const lasting: typeof happened = [
     ['SyncBridgeShedding', (bridge) => times(200, () => bridge.shed('limit'))],
     ['SyncBridgeRedisAway', (bridge) => times(9, () => bridge.redisTrouble('timeout', null))],
-    ['SyncBridgeCircuitOpen', ({ state }) => void (state.openBreakers = 1)],
     [
       'SyncBridgeFailing',
       (bridge) => {

@@ -206,11 +206,6 @@ const cases: Record<string, () => Promise<string>> = {
     status: 429,
     headers: { 'Retry-After': '60' },
   })),
-  '`circuit breaker opened`': () =>
-    troubles.seen(nowhere, (bridge) => {
-      const users = Array.from({ length: 6 }, troubles.newUser)
-      return Promise.all(users.map((user) => ask(bridge, records(user), user)))
-    }),
   '`load shed`, `limit`': () =>
     troubles.seen({ max_concurrent_requests: '1' }, (bridge) => {
       troubles.storage.plan(() => ({ kind: 'hang' }))

@@ -10,7 +10,7 @@ export type Observed = ReturnType<typeof observed>
 
 /** The observations of a bridge without the bridge: its metrics, starting with this state of the process. */
 export function observed(host: Partial<BridgeHost> = {}) {
-  const state = { inFlight: 0, openBreakers: 0, lostLines: 0 }
+  const state = { inFlight: 0, lostLines: 0 }
   const registry = createRegistry()
   const known = {
     now: Date.now,
@@ -24,7 +24,6 @@ export function observed(host: Partial<BridgeHost> = {}) {
     { ...known, ...host },
     {
       requestsInFlight: () => state.inFlight,
-      breakers: () => [{ target: 'storage', open: state.openBreakers, halfOpen: 0 }],
       logLinesDropped: () => state.lostLines,
     },
   )

@@ -75,8 +75,8 @@ metrics_listen = 0.0.0.0:9100
   f:3: service.metrics_listen: 0.0.0.0 shows the metrics to everyone who can reach this machine: write one address, such as 127.0.0.1:9100
 metrics_listen = [::ffff:0.0.0.0]:9100
   f:3: service.metrics_listen: ::ffff:0.0.0.0 shows the metrics to everyone who can reach this machine: write one address, such as 127.0.0.1:9100
-max_concurrent_requests = 200
-  f:3: service.max_concurrent_requests: one user may have all 200 requests in flight: make it larger than service.max_concurrent_requests_per_user
+max_concurrent_requests = 50
+  f:3: service.max_concurrent_requests: one user may have all 50 requests in flight: make it larger than service.max_concurrent_requests_per_user
 metrics_enabled = false
 metrics_listen = 127.0.0.1:9100
   f:4: service.metrics_listen: has no effect without service.metrics_enabled = true: remove it, or set service.metrics_enabled = true

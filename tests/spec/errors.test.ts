@@ -89,12 +89,6 @@ describe('section 6: the errno table, for the requests themselves', () => {
 })
 
 describe('section 6: the errno table, for the storage', () => {
-  // A separate bridge for each, because the circuit of a failed node stays open for the next.
-  beforeEach(async () => {
-    await close()
-    await open()
-  })
-
   it.each([
     [403, {}, '0', 403, 121],
     [400, {}, '14', 403, 121],

@@ -1,5 +1,4 @@
 import { createServer, type AddressInfo } from 'node:net'
-import { Breakers } from '../../src/upstream/circuit-breaker.ts'
 import { createPermits } from '../../src/load/permits.ts'
 import {
   createUpstream,
@@ -51,9 +50,8 @@ async function startRig(options: SandboxOptions = {}) {
   }
   const random = () => 0.5
   const now = () => clock.nowMs
-  const breakers = new Breakers({ now: () => performance.now(), random })
-  const permits = createPermits(1024, () => false)
-  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay, breakers, permits })
+  const permits = createPermits(1024)
+  const upstream = newUpstream({ observe: (it) => exchanges.push(it), random, delay, permits })
   const { send } = upstream
   const tokenServer = new TokenServer({
     url: sandbox.tokenServerUrl,
@@ -180,19 +178,17 @@ export function makeSend(base: string, options: Parameters<typeof newUpstream>[0
   return { send, text, exchanges, pauses, upstream }
 }
 
-/** The entry point to upstream, with generous limits and separate breakers. */
+/** The entry point to upstream, with the limits of the unit. */
 export function newUpstream({
-  http2 = true,
   ca = null,
   ...options
-}: Partial<UpstreamOptions> & { http2?: boolean; ca?: string | null } = {}) {
+}: Partial<UpstreamOptions> & { ca?: string | null } = {}) {
   const { now = () => performance.now(), random = () => 0.5 } = options
-  const transport = new Transport({ http2, now })
+  const transport = new Transport(now)
   transport.trust(ca)
   const upstream = createUpstream({
-    permits: createPermits(1024, transport.sharesConnection),
+    permits: createPermits(1024),
     transport,
-    breakers: new Breakers({ now, random }),
     observe: () => {},
     delay: async () => {},
     now,

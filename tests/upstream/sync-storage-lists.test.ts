@@ -346,10 +346,10 @@ describe('a read that fails', () => {
     await failureOf(read(storage))
 
     expect(proxy.requests).toHaveLength(failing + 1)
-    // The share of one user, if no other call is in flight.
+    // All that one user may have: no other call is in flight.
     let free = 0
     while (calls.tryAcquire(proxy.url, 'another')) free += 1
-    expect(free).toBe(0.75 * limits.callsOverHttp1)
+    expect(free).toBe(limits.callsPerUser)
   })
 
   it('does not accept invalid UTF-8 as ids', async () => {

@@ -1,144 +1,34 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync } from 'node:fs'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
 
-import { freePort } from '../support/free-port.ts'
-import { eventually } from '../support/eventually.ts'
-import { listens, startProgram, type TemporaryFolder } from '../support/processes.ts'
 import type { Certificates } from '../support/certificates.ts'
 
-/** The options of a TLS server in front of a storage. */
-export interface FrontOptions {
-  folder: TemporaryFolder
-  certificates: Certificates
-  /** The port of the storage, which gets the protocol of each request in `X-Protocol`. */
-  storagePort: number
-  http2?: boolean
-  /** nginx: the number of requests after which a connection ends, over HTTP/2 with GOAWAY. */
-  requestsOfConnection?: number
-}
-
-/** A running TLS server. */
-export interface Front {
-  port: number
-  /** Continues with other options. nginx behaves as after `nginx -s reload`, with GOAWAY on its connections; HAProxy restarts. */
-  reload(changes: Partial<FrontOptions>): Promise<void>
-  stop(): Promise<void>
-}
-
-// As root, nginx warns about this line on stderr; without it, its workers run as nobody.
-const userDirective = process.getuid?.() === 0 ? 'user root;' : ''
-
-export async function startNginx(options: FrontOptions): Promise<Front> {
-  const { folder } = options
-  const port = freePort()
-  const file = folder.file(`nginx-${port}.conf`)
-  const write = (changes: Partial<FrontOptions>) =>
-    writeFileSync(file, nginxText({ ...options, ...changes }, port))
-  write({})
-  const command = ['nginx', '-p', folder.path, '-e', 'stderr', '-c', file] as [string, ...string[]]
-  const program = await startProgram(command, () => listens(port))
-  return {
-    port,
-    stop: program.stop,
-    async reload(changes) {
-      write(changes)
-      const count = (text: RegExp) => program.output().match(text)?.length ?? 0
-      const exits = count(/exited with code 0/g)
-      process.kill(program.pid, 'SIGHUP')
-      await eventually('the earlier workers have ended', () => count(/exited with code 0/g) > exits)
-    },
-  }
-}
-
-function nginxText(options: FrontOptions, port: number): string {
-  const { folder, certificates, storagePort, http2 = true, requestsOfConnection = 100_000 } = options
-  const paths = ['client_body', 'proxy', 'fastcgi', 'uwsgi', 'scgi'].map(
-    (kind) => `${kind}_temp_path ${folder.file(kind)};`,
-  )
-  return `daemon off; ${userDirective} worker_processes 1; pid ${folder.file(`${port}.pid`)};
-error_log stderr notice; worker_shutdown_timeout 1s;
-events { worker_connections 2048; }
-http {
-  access_log off; ${paths.join(' ')}
-  server {
-    listen 127.0.0.1:${port} ssl${http2 ? ' http2' : ''};
-    ssl_certificate ${certificates.certificatePath};
-    ssl_certificate_key ${certificates.keyPath};
-    ssl_protocols TLSv1.2;
-    http2_max_concurrent_streams 100;
-    keepalive_requests ${requestsOfConnection};
-    client_max_body_size 10m;
-    location / {
-      proxy_pass http://127.0.0.1:${storagePort};
-      proxy_next_upstream off;
-      proxy_http_version 1.1;
-      proxy_set_header Host $http_host;
-      proxy_set_header X-Protocol $server_protocol;
-    }
-  }
-}
-`
-}
-
-export async function startHaproxy(options: FrontOptions): Promise<Front> {
-  const port = freePort()
-  const file = options.folder.file(`haproxy-${port}.cfg`)
-  const start = (changes: Partial<FrontOptions>) => {
-    writeFileSync(file, haproxyText({ ...options, ...changes }, port))
-    return startProgram(['haproxy', '-db', '-f', file], () => listens(port))
-  }
-  let program = await start({})
-  return {
-    port,
-    stop: () => program.stop(),
-    async reload(changes) {
-      await program.stop()
-      program = await start(changes)
-    },
-  }
-}
-
-function haproxyText(options: FrontOptions, port: number): string {
-  const { folder, certificates, storagePort, http2 = true } = options
-  const pem = folder.file(`haproxy-${port}.pem`)
-  const parts = [certificates.certificatePath, certificates.keyPath]
-  writeFileSync(pem, parts.map((path) => readFileSync(path, 'utf8')).join(''))
-  return `defaults
-  mode http
-  timeout connect 5s
-  timeout client 30s
-  timeout server 30s
-frontend sync
-  bind 127.0.0.1:${port} ssl crt ${pem} alpn ${http2 ? 'h2,' : ''}http/1.1
-  http-request set-header X-Protocol HTTP/%[req.ver]
-  default_backend storage
-backend storage
-  retries 0
-  server storage 127.0.0.1:${storagePort}
-`
-}
-
-/** Ends a handshake that only offers HTTP/2 with an alert. Each request has its own connection. */
-export async function startRefusing({ certificates, storagePort }: FrontOptions): Promise<Front> {
-  const server = createTlsServer(
-    {
-      cert: readFileSync(certificates.certificatePath),
-      key: readFileSync(certificates.keyPath),
-      ALPNProtocols: ['http/1.1'],
-    },
-    (client) => {
-      const storage = connect(storagePort, '127.0.0.1')
-      for (const socket of [client, storage]) socket.on('error', () => {})
-      client.pipe(storage).pipe(client)
-    },
-  )
+/** A TLS server in front of a storage, which offers HTTP/2 and HTTP/1.1. */
+export async function startTlsFront({ certificatePath, keyPath }: Certificates, storagePort: number) {
+  const protocols: string[] = []
+  const options = {
+    cert: readFileSync(certificatePath),
+    key: readFileSync(keyPath),
+    ALPNProtocols: ['h2', 'http/1.1'],
+    // So that a wire can tell where the handshake ends.
+    maxVersion: 'TLSv1.2',
+  } as const
+  const server = createTlsServer(options, (client) => {
+    protocols.push(String(client.alpnProtocol))
+    const storage = connect(storagePort, '127.0.0.1')
+    for (const socket of [client, storage]) socket.on('error', () => {})
+    client.on('close', () => storage.destroy())
+    storage.on('close', () => client.destroy())
+    client.pipe(storage).pipe(client)
+  })
   server.on('tlsClientError', () => {})
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     port: (server.address() as AddressInfo).port,
-    reload: () => Promise.reject(new Error('It has no options')),
-    stop: async () => void server.close(),
+    /** The protocols that connections have selected. */
+    protocols,
+    stop: () => void server.close(),
   }
 }
 
@@ -146,8 +36,9 @@ export type Wire = Awaited<ReturnType<typeof startWire>>
 
 /** The type of the TLS records that carry requests; earlier ones have other types, up to TLS 1.2. */
 const applicationData = 23
+const lastRecordType = 24
 
-/** The connection to a server, which can be cut. */
+/** The connection to a server, over TLS or not, which can be cut. */
 export async function startWire(to: number) {
   const pairs = new Set<Pair>()
   let [connections, cuts] = [0, 0]
@@ -220,8 +111,9 @@ export async function startWire(to: number) {
   }
 }
 
-/** Where requests begin in bytes that begin with a TLS record; -1: nowhere. */
+/** Where requests begin in bytes that begin with a request or a TLS record; -1: nowhere. */
 function startOfRequests(bytes: Buffer): number {
+  if (bytes[0]! > lastRecordType) return 0
   for (let at = 0; at + 5 <= bytes.length; at += 5 + bytes.readUInt16BE(at + 3)) {
     if (bytes[at] === applicationData) return at
   }

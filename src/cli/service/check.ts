@@ -60,7 +60,6 @@ export async function probe(settings: Settings, host: Host): Promise<Verdicts> {
   let redisError: [trouble: string, code: string | null] = ['timeout', 'timed out']
   const { tokenServer, store } = connect(settings, host, {
     upstreamCall() {},
-    breaker() {},
     redisTrouble: (...error) => void (redisError = error),
   })
   const metrics = metricsAddress(settings)
