@@ -104,8 +104,11 @@ export interface Services extends Clock {
    * with `UpstreamError` if the token server can't be used.
    */
   openStorage(identity: Identity, call: Call): Promise<BulkStorage>
-  /** The token server's id of this identity's user; null if unknown. Throws `ServiceError` 503 if too many such calls are in flight. */
-  identify(identity: Identity, requestId: string): Promise<string | null>
+  /**
+   * The token server's id of this identity's user; null if unknown, or not known by the call's deadline. Throws `ServiceError` 503 if too many
+   * such calls are in flight.
+   */
+  identify(identity: Identity, call: Call): Promise<string | null>
   /** Runs all steps as one transaction. Rejects if the storage failed; then none has a visible effect. */
   transact(steps: Step[], call: Call): Promise<OperationOutcome[]>
   /** The health of upstream services. */

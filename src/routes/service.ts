@@ -24,7 +24,7 @@ export async function rootReply(headers: RequestHeaders, call: Call): Promise<Re
   const { services } = call
   const { settings, version } = services
   const identity = readAnonymousIdentity(headers)
-  const userId = identity && (await services.identify(identity, call.requestId))
+  const userId = identity && (await services.identify(identity, call))
   const url = publicOrigin(call.host, settings) + versionPrefix(settings)
   const docs = settings.projectDocs ?? (settings.docsEnabled ? `${url}/docs` : url)
   return jsonReply({

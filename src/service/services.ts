@@ -76,15 +76,16 @@ export function createServices(
     nonce: createId,
     delay: Bun.sleep,
   }
+  // The call to the token server continues, because others may wait for it.
+  const inTime = <Result>(result: Promise<Result>, deadlineAtMs: number) =>
+    within(deadlineAtMs - host.monotonicNow(), result, tooLate)
   async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
     const { headers, deadlineAtMs, requestId, work, notices } = call
-    // The call itself continues, because others may wait for it.
-    const inTime = <Result>(result: Promise<Result>) =>
-      within(deadlineAtMs - host.monotonicNow(), result, tooLate)
     let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
     try {
       // Most are known, and need neither a promise nor a timer.
-      obtained = credentials.recall(identity) ?? (await inTime(credentials.obtain(identity, requestId)))
+      obtained =
+        credentials.recall(identity) ?? (await inTime(credentials.obtain(identity, requestId), deadlineAtMs))
     } finally {
       work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
     }
@@ -92,7 +93,7 @@ export function createServices(
     const userAgent = headers['user-agent']
     return new SyncStorage(storageClient, {
       credentials: obtained.credentials,
-      renew: (refused) => inTime(credentials.renew(identity, refused, requestId)),
+      renew: (refused) => inTime(credentials.renew(identity, refused, requestId), deadlineAtMs),
       userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
       deadlineAtMs,
       requestId,
@@ -112,19 +113,19 @@ export function createServices(
     createRequestId: createId,
     version: { name, version, commit, source },
     openStorage,
-    async identify(identity: Identity, requestId: string) {
+    async identify(identity: Identity, { requestId, deadlineAtMs }: Call) {
       const known = credentials.recall(identity)
       if (known) return String(known.credentials.uid)
       const release = load.acquireRootView(identity.key)
       if (!release) throw overload
+      // Counts until the call to the token server ends, because it continues after the response.
+      const obtained = credentials.obtain(identity, requestId).finally(release)
       try {
-        const { credentials: found } = await credentials.obtain(identity, requestId)
+        const { credentials: found } = await inTime(obtained, deadlineAtMs)
         return String(found.uid)
       } catch (error) {
         if (isRefusal(error) || error instanceof UpstreamError) return null
         throw error
-      } finally {
-        release()
       }
     },
     transact: (steps: Step[], { deadlineAtMs, memory }: Call) =>

@@ -37,15 +37,39 @@ export class TokenServer {
   }
 
   /**
-   * Exchanges an identity for credentials. Rejects with `ServiceError` 401 if the identity is rejected, with `UpstreamError` if the token
-   * server can't be used. `requestId` is passed on as X-Request-Id.
+   * Exchanges an identity for credentials. Rejects with `ServiceError` 401 if the identity is rejected and 429 if it must wait, with
+   * `UpstreamError` if the token server can't be used. `requestId` is passed on as X-Request-Id.
    */
-  async exchange(identity: Identity, requestId?: string, isRepeated = false): Promise<SyncCredentials> {
-    const { timeoutMs, now, send } = this.options
+  async exchange(identity: Identity, requestId?: string): Promise<SyncCredentials> {
+    const { timeoutMs, now, monotonicNow } = this.options
+    const deadlineAtMs = monotonicNow() + timeoutMs
+    const requestedAtMs = now()
+    let response = await this.#ask(identity, requestId, timeoutMs)
+    let value = jsonOf(response)
+    const leftMs = deadlineAtMs - monotonicNow()
+    if (value === undefined && leftMs > 0) {
+      response = await this.#ask(identity, requestId, leftMs)
+      value = jsonOf(response)
+    }
+    if (value === undefined) {
+      const message = 'Cannot get credentials: the response of the token server is not JSON'
+      throw new UpstreamError('bad-response', message)
+    }
+    const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
+    this.#recordBackoff(nameOf(identity), response.headers)
+    return credentials
+  }
+
+  /** Resolves to a response with status 200 that is no page. */
+  async #ask(
+    identity: Identity,
+    requestId: string | undefined,
+    timeoutMs: number,
+  ): Promise<UpstreamResponse> {
+    const { now, send } = this.options
     const { scheme, assertion, clientState, keyId } = identity
     const name = nameOf(identity)
     this.#pauses.throwIfPaused(name)
-    const requestedAtMs = now()
     const request = this.#request(this.#exchangeUrl, name, timeoutMs)
     const { headers } = request
     headers.Authorization = `${scheme} ${assertion}`
@@ -56,19 +80,8 @@ export class TokenServer {
     const response = await send(request)
     this.#pauses.recordResponse(name, response, now())
     if (response.status !== 200) throw readTokenRefusal(response, now())
-    if (isPage(response.headers)) {
-      throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
-    }
-    const value = jsonOf(response)
-    if (value !== undefined) {
-      const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
-      this.#recordBackoff(name, response.headers)
-      return credentials
-    }
-    // Retries once, in case the next response is JSON.
-    if (!isRepeated) return await this.exchange(identity, requestId, true)
-    const message = 'Cannot get credentials: the response of the token server is not JSON'
-    throw new UpstreamError('bad-response', message)
+    if (isPage(response.headers)) throw new UpstreamError('bad-response', wrongAddress(200), { status: 200 })
+    return response
   }
 
   /** The backoff in seconds that the token server asked of this identity; null if none. */
@@ -103,47 +116,38 @@ export class TokenServer {
 }
 
 const maxPauseMs = 300_000
-/** A pause applies to all identities after this many in a row got one. */
-const identitiesForAll = 10
+const maxPauseOfAllMs = 60_000
 
-/**
- * The pauses that the token server asked for with `Retry-After`. A pause applies to its identity; to all if that identity was accepted
- * before, or after ten in a row, because anyone can make up identities.
- */
+/** The pauses that the token server asked for with `Retry-After`: a 429 is for its identity, a 503 for all. */
 class Pauses {
   readonly #untilMsByName = new RecentMap<string, number>(maxIdentities)
-  readonly #accepted = new RecentMap<string, true>(maxIdentities)
-  readonly #pausedInARow = new Set<string>()
   /** For all identities. */
   #untilMs = -Infinity
 
   constructor(private readonly now: () => number) {}
 
   throwIfPaused(name: string): void {
-    const forMs = Math.max(this.#untilMs, this.#untilMsByName.get(name) ?? -Infinity) - this.now()
-    if (forMs <= 0) return
-    throw new UpstreamError(
-      'refused',
-      'Cannot get credentials: the token server asked to wait (Retry-After)',
-      {
-        retryAfterSeconds: Math.ceil(forMs / 1000),
-        applied: 'no',
-      },
-    )
+    const leftSeconds = (untilMs = -Infinity) => Math.ceil((untilMs - this.now()) / 1000)
+    const own = leftSeconds(this.#untilMsByName.get(name))
+    if (own > 0) throw tooManyRequests(own)
+    const retryAfterSeconds = leftSeconds(this.#untilMs)
+    if (retryAfterSeconds <= 0) return
+    const message = 'Cannot get credentials: the token server asked to wait (Retry-After)'
+    throw new UpstreamError('refused', message, { retryAfterSeconds, applied: 'no' })
   }
 
   /** `wallClockMs` is needed if `Retry-After` is a date. */
   recordResponse(name: string, { status, headers }: UpstreamResponse, wallClockMs: number): void {
-    const isUnavailable = status === 429 || status >= 500
-    const seconds = isUnavailable ? (readRetryAfter(headers, wallClockMs) ?? 0) : 0
-    if (status === 200) this.#accepted.set(name, true)
-    if (seconds === 0) return this.#pausedInARow.clear()
-    const untilMs = this.now() + Math.min(seconds * 1000, maxPauseMs)
-    this.#untilMsByName.set(name, untilMs)
-    if (this.#pausedInARow.size < identitiesForAll) this.#pausedInARow.add(name)
-    const isForAll = this.#accepted.get(name) || this.#pausedInARow.size >= identitiesForAll
-    if (isForAll) this.#untilMs = Math.max(this.#untilMs, untilMs)
+    if (status !== 429 && status !== 503) return
+    const pauseMs = (readRetryAfter(headers, wallClockMs) ?? 0) * 1000
+    if (status === 429) this.#untilMsByName.set(name, this.now() + Math.min(pauseMs, maxPauseMs))
+    else this.#untilMs = Math.max(this.#untilMs, this.now() + Math.min(pauseMs, maxPauseOfAllMs))
   }
+}
+
+function tooManyRequests(retryAfterSeconds: number | null): ServiceError {
+  const message = 'Too many requests to the token server: try again later'
+  return new ServiceError(429, errno.tooManyRequests, message, { retryAfterSeconds })
 }
 
 /** Identifies an identity without keeping a secret. */
@@ -159,7 +163,7 @@ function readCredentials(value: unknown, tokenServer: Address, requestedAtMs: nu
   tokenCheck ??= TypeCompiler.Compile(TokenResponse)
   if (!tokenCheck.Check(value)) {
     const { path } = tokenCheck.Errors(value).First()!
-    throw unusable(path === '' ? 'not a JSON object' : `"${path.slice(1)}" is missing or invalid`)
+    throw unusableToken(path === '' ? 'not a JSON object' : `"${path.slice(1)}" is missing or invalid`)
   }
   const { id: hawkId, key: hawkKey, uid, duration, api_endpoint } = value
   const endpoint = readEndpoint(api_endpoint, uid, tokenServer)
@@ -183,30 +187,31 @@ let tokenCheck: TypeCheck<typeof TokenResponse> | null = null
 
 function readEndpoint(value: string, uid: number, tokenServer: Address): Endpoint {
   const url = URL.parse(value)
-  if (!url) throw unusable('"api_endpoint" is not a URL')
+  if (!url) throw unusableToken('"api_endpoint" is not a URL')
   const { origin, pathname } = url
   const isHttps = origin.startsWith('https:')
   if (!isHttps && !(origin.startsWith('http:') && tokenServer.origin.startsWith('http:'))) {
-    throw unusable('"api_endpoint" is not https')
+    throw unusableToken('"api_endpoint" is not https')
   }
-  if (url.href !== origin + pathname) throw unusable('"api_endpoint" has a query, a fragment or a login')
+  if (url.href !== origin + pathname) throw unusableToken('"api_endpoint" has a query, a fragment or a login')
   const endpoint = toEndpoint(url)
-  if (!endpoint.path.endsWith(`/${uid}`)) throw unusable('"api_endpoint" belongs to another user')
+  if (!endpoint.path.endsWith(`/${uid}`)) throw unusableToken('"api_endpoint" belongs to another user')
   return endpoint
 }
 
-function unusable(what: string): UpstreamError {
+function unusableToken(what: string): UpstreamError {
   return new UpstreamError('bad-response', `Unusable response from the token server: ${what}`)
 }
 
 /**
  * Translates a response other than 200: the identity was rejected (`ServiceError` 401, with the cause `invalid-timestamp` if only the clock
- * is wrong), or the server can't be used. See Sync "Token Server API", error responses.
+ * is wrong) or must wait (429), or the server can't be used. See Sync "Token Server API", error responses.
  */
 function readTokenRefusal(response: UpstreamResponse, nowMs: number): ServiceError | UpstreamError {
   const { status, headers } = response
   const retryAfterSeconds = readRetryAfter(headers, nowMs)
-  if (status >= 500 || status === 429) {
+  if (status === 429) return tooManyRequests(retryAfterSeconds)
+  if (status >= 500) {
     const message = `Cannot get credentials: the token server returned ${status}`
     return new UpstreamError('refused', message, { status, retryAfterSeconds, applied: 'no' })
   }

@@ -201,9 +201,9 @@ const cases: Record<string, () => Promise<string>> = {
     kind: 'status',
     status: 500,
   })),
-  '`upstream failed`, `token server returned 429`': seenWhile('tokens', () => ({
+  '`upstream failed`, `token server returned 503`': seenWhile('tokens', () => ({
     kind: 'status',
-    status: 429,
+    status: 503,
     headers: { 'Retry-After': '60' },
   })),
   '`load shed`, `limit`': () =>

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { createIdentity } from '../../src/domain/credentials.ts'
 import { createServices } from '../../src/service/services.ts'
+import type { Call } from '../../src/routes/call.ts'
 
 const identity = createIdentity({ scheme: 'BrowserID', assertion: 'a', clientState: 'ab'.repeat(16) })
 
@@ -23,7 +24,7 @@ describe('identify', () => {
 
     expect(
       await servicesWith(defect)
-        .identify(identity, 'r')
+        .identify(identity, { requestId: 'r', deadlineAtMs: performance.now() + 60_000 } as Call)
         .catch((error: unknown) => error),
     ).toBe(defect)
   })

@@ -162,11 +162,9 @@ describe('section 6: the errno table, for the token server', () => {
     JSON.stringify({ status, errors: [{ location, name: echo, description: echo }] })
 
   it.each([
-    [401, refusal('invalid-credentials'), 401, 105],
-    [401, refusal('invalid-client-state'), 401, 105],
     [401, refusal('constructor'), 401, 105],
     [401, refusal(echo), 401, 105],
-    [403, refusal('new-users-disabled'), 401, 105],
+    [429, '', 429, 117],
     [404, '0', 503, 201],
     [404, refusal('error', 'url'), 503, 201],
     [400, refusal('error', 'url'), 503, 201],
@@ -183,6 +181,26 @@ describe('section 6: the errno table, for the token server', () => {
 
     expectError(answer, status, errno)
     expect(answer.text).not.toContain('canary')
+  })
+
+  // The eight reasons that a client can do something about; every other one has the first text.
+  it.each([
+    [401, 'something-new', 'The token server rejected these credentials: sign in again'],
+    [401, 'invalid-credentials', 'The token server cannot verify this assertion or access token'],
+    [401, 'invalid-timestamp', 'The assertion has expired, or the clocks of client and token server differ'],
+    [401, 'invalid-generation', 'The password has changed since this assertion was issued: sign in again'],
+    [401, 'invalid-keysChangedAt', 'The encryption key has changed: get the new key and X-KeyID'],
+    [401, 'invalid-client-state', 'The client state is outdated: get the new encryption key'],
+    [401, 'invalid-key-id', 'The token server requires an X-KeyID header'],
+    [403, 'new-users-disabled', 'The token server does not accept new users'],
+    [401, 'unsupported', 'The token server does not support this authentication scheme'],
+  ])('says why it refused an identity: %i %s', async (upstream, reason, message) => {
+    token.plan(() => answering(upstream, {}, refusal(reason)))
+
+    const answer = await ask()
+
+    expectError(answer, 401, 105)
+    expect(answer.body.message).toBe(message)
   })
 
   it('is 503 when its connection breaks', async () => {

@@ -159,4 +159,23 @@ describe('root views with credentials', () => {
     expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(32).fill(200))
     expect((await ask(0)).status).toBe(200)
   })
+
+  it('are answered within request_timeout_seconds, without a user, and still count as calls of the token server', async () => {
+    await using tokenServer = await startHeldTokenServer()
+    await using held = await startTestBridge({
+      tokenServerUrl: tokenServer.url,
+      settings: { request_timeout_seconds: '0.2', upstream_timeout_seconds: '60' },
+    })
+    const ask = (index: number) =>
+      request(`${held.url}/v1/`, {
+        headers: { Authorization: `Bearer stranger-${index}`, 'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w' },
+      })
+
+    const late = await Promise.all(Array.from({ length: 32 }, (_, index) => ask(index)))
+    const another = await ask(100)
+
+    expect(late.map(({ status }) => status)).toEqual(Array(32).fill(200))
+    expect(late.filter(({ body }) => 'user' in body)).toEqual([])
+    expect(another.status).toBe(503)
+  })
 })
