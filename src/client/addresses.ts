@@ -1,4 +1,4 @@
-import { tagsOf, textOf, type Fields } from './fields.ts'
+import { textOf, textsOf, type Fields } from './fields.ts'
 
 /** A bookmark's address in the form that Firefox stores; empty if it has none. */
 export function addressOf({ bmkUri }: Fields): string {
@@ -12,7 +12,7 @@ export function addressOf({ bmkUri }: Fields): string {
  */
 export function sharedFields(bookmarks: Fields[]): { tags: string[]; keyword?: string } {
   const tags = new Map<string, string>()
-  for (const tag of bookmarks.flatMap(tagsOf))
+  for (const tag of bookmarks.flatMap(({ tags }) => textsOf(tags)))
     if (!tags.has(tag.toLowerCase())) tags.set(tag.toLowerCase(), tag)
   const keyword = bookmarks.map((bookmark) => textOf(bookmark.keyword)).find((each) => each !== '')
   return { tags: [...tags.values()], ...(keyword !== undefined && { keyword }) }

@@ -1,6 +1,5 @@
 /** Bookmarks as JSON, CSV, URLs and Markdown. */
 import { walk, type BookmarkNode } from './bookmarks.ts'
-import { addedMsOf, tagsOf, textOf } from './fields.ts'
 import { csv, isoOf, noFormula } from './files.ts'
 
 /** A bookmark as JSON. Only folders have `children`; separators have neither `children` nor `url`. */
@@ -25,19 +24,17 @@ export function plainBookmarks<More>(tops: BookmarkNode<More>[]): PlainBookmark[
   return tops.map((top) => made.get(top)!)
 }
 
-function plain<More>({ record, kind, title }: BookmarkNode<More>): PlainBookmark {
-  const { clear, stored } = record
-  const tags = tagsOf(clear)
-  const added = isoOf(addedMsOf(clear))
+function plain<More>({ record, bookmark, kind, title }: BookmarkNode<More>): PlainBookmark {
+  const { tags, url, keyword, description, addedMs } = bookmark
   const texts = {
     title,
-    url: textOf(clear.bmkUri),
-    keyword: textOf(clear.keyword),
-    description: textOf(clear.description),
-    added,
+    url,
+    keyword,
+    description,
+    added: isoOf(addedMs),
   }
   return {
-    id: stored.id,
+    id: record.stored.id,
     type: kind,
     ...Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== '')),
     ...(tags.length > 0 && { tags }),
@@ -47,20 +44,20 @@ function plain<More>({ record, kind, title }: BookmarkNode<More>): PlainBookmark
 
 /** Formats bookmarks as CSV with their folder paths, without folders and separators. */
 export function bookmarksCsv<More>(tops: BookmarkNode<More>[]): string {
-  const rows = linksOf(tops).map(({ record: { clear }, title, path }) => [
-    noFormula(clear.bmkUri),
+  const rows = linksOf(tops).map(({ bookmark: { url, tags, keyword, addedMs }, title, path }) => [
+    noFormula(url),
     noFormula(title),
     noFormula(path),
-    noFormula(tagsOf(clear).join(',')),
-    noFormula(clear.keyword),
-    isoOf(addedMsOf(clear)),
+    noFormula(tags.join(',')),
+    noFormula(keyword),
+    isoOf(addedMs),
   ])
   return csv([['url', 'title', 'folder', 'tags', 'keyword', 'added'], ...rows])
 }
 
 /** Lists the URLs, one per line, without duplicates. */
 export function bookmarkUrls<More>(tops: BookmarkNode<More>[]): string {
-  const urls = new Set(linksOf(tops).map(({ record }) => inOneLine(textOf(record.clear.bmkUri))))
+  const urls = new Set(linksOf(tops).map(({ bookmark }) => inOneLine(bookmark.url)))
   return [...urls].map((url) => `${url}\n`).join('')
 }
 
@@ -72,9 +69,8 @@ export function inOneLine(url: string): string {
 /** Formats bookmarks as nested Markdown lists, with a heading for each top-level folder. */
 export function bookmarksMarkdown<More>(tops: BookmarkNode<More>[]): string {
   const lines: string[] = []
-  const add = ({ record, kind, title }: BookmarkNode<More>, depth: number) => {
+  const add = ({ bookmark: { url }, kind, title }: BookmarkNode<More>, depth: number) => {
     const indent = '  '.repeat(Math.max(0, depth - 2))
-    const url = textOf(record.clear.bmkUri)
     if (kind === 'folder' && depth === 1)
       lines.push(`${lines.length > 0 ? '\n' : ''}# ${inMarkdown(title)}\n`)
     else if (kind === 'folder') lines.push(`${indent}- **${inMarkdown(title)}**`)
@@ -85,7 +81,7 @@ export function bookmarksMarkdown<More>(tops: BookmarkNode<More>[]): string {
 }
 
 function linksOf<More>(tops: BookmarkNode<More>[]): BookmarkNode<More>[] {
-  return walk(tops).filter(({ kind, record }) => kind === 'bookmark' && textOf(record.clear.bmkUri) !== '')
+  return walk(tops).filter(({ kind, bookmark }) => kind === 'bookmark' && bookmark.url !== '')
 }
 
 /** Formats a Markdown link; escapes its title and URL. */

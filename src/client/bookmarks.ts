@@ -1,10 +1,15 @@
-import { listOf, textOf } from './fields.ts'
+import { readBookmark, type Bookmark } from './engines.ts'
+import { ClientError } from './errors.ts'
+import { composed, folded } from './spelling.ts'
 import type { ReadableRecord } from './collection.ts'
 
 /** A bookmark, or a folder with its contents. `More` is the type of the fields that the caller adds. */
 export type BookmarkNode<More = unknown> = More & {
   record: ReadableRecord
-  kind: 'folder' | 'bookmark' | 'separator'
+  /** The fields of the record. */
+  bookmark: Bookmark
+  kind: Bookmark['kind']
+  /** Of a root folder, the one that Firefox shows. */
   title: string
   children: BookmarkNode<More>[]
   /** Null at level 1. */
@@ -49,9 +54,9 @@ export function bookmarkTree<More = unknown>(
     parent.children.push(child)
   }
   for (const node of nodes.values()) {
-    for (const id of listOf(node.record.clear.children)) place(nodes.get(textOf(id)), node)
+    for (const id of node.bookmark.childIds) place(nodes.get(id), node)
   }
-  for (const node of nodes.values()) place(node, nodes.get(textOf(node.record.clear.parentid)))
+  for (const node of nodes.values()) place(node, nodes.get(node.bookmark.parentId))
   const strays = [...nodes.values()].filter((node) => node.parent === null && !roots.has(node))
   const tops = [...roots, ...strays]
   const seen = new Set(walk(tops))
@@ -70,14 +75,13 @@ function nodeOf<More>(
   record: ReadableRecord,
   add?: (record: ReadableRecord, title: string) => More,
 ): BookmarkNode<More> {
-  const { type, title } = record.clear
+  const bookmark = readBookmark(record.clear)
+  const { kind, title: own } = bookmark
   const { id } = record.stored
-  const own = textOf(title)
   // Firefox writes a root's id as its title, and shows a translated one.
-  const name = own && own !== id ? own : (rootTitles.get(id) ?? own)
-  const kind = type === 'folder' || type === 'separator' ? type : 'bookmark'
+  const title = own && own !== id ? own : (rootTitles.get(id) ?? own)
   const place = { children: [], parent: null, level: 1, position: 1, siblings: 1, count: 0, path: '' }
-  return { title: name, ...add?.(record, name), record, kind, ...place } as BookmarkNode<More>
+  return { title, ...add?.(record, title), record, bookmark, kind, ...place } as BookmarkNode<More>
 }
 
 /** Follows the parents of a node to a cycle, and breaks it. */
@@ -121,9 +125,31 @@ export function walk<More>(
   return found
 }
 
-/** Finds folders by id, or else by title. */
+/** Finds folders by id, or else by title, however its accents are composed and whatever kinds of spaces it has. */
 export function foldersNamed<More>(tops: BookmarkNode<More>[], wanted: string): BookmarkNode<More>[] {
-  const folders = walk(tops).filter(({ kind }) => kind === 'folder')
+  const folders = foldersOf(tops)
   const byId = folders.filter(({ record }) => record.stored.id === wanted)
-  return byId.length > 0 ? byId : folders.filter(({ title }) => title === wanted)
+  return byId.length > 0 ? byId : folders.filter(({ title }) => composed(title) === composed(wanted))
+}
+
+/** Finds the only folder with this id or title; `where` says where. Throws `ClientError` if there is none, or several. */
+export function folderNamed<More>(
+  tops: BookmarkNode<More>[],
+  wanted: string,
+  where = '',
+): BookmarkNode<More> {
+  const found = foldersNamed(tops, wanted)
+  if (found.length === 1) return found[0]!
+  const name = JSON.stringify(wanted)
+  if (found.length > 1) {
+    const ids = found.map(({ record, path }) => record.stored.id + (path && ` (in ${path})`)).join(', ')
+    throw new ClientError(`There are ${found.length} folders ${name}${where}: use one of these ids: ${ids}`)
+  }
+  const meant = foldersOf(tops).find(({ title }) => folded(title) === folded(wanted))
+  const hint = meant ? `: did you mean ${JSON.stringify(meant.title)}?` : ''
+  throw new ClientError(`There is no folder ${name}${where}${hint}`)
+}
+
+function foldersOf<More>(tops: BookmarkNode<More>[]): BookmarkNode<More>[] {
+  return walk(tops).filter(({ kind }) => kind === 'folder')
 }

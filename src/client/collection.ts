@@ -1,4 +1,4 @@
-import { asObject, decryptRecord, UnreadableRecord, type ClearRecord, type KeyPair } from './crypto.ts'
+import { decryptRecord, parseContent, UnreadableRecord, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
 import type { StoredRecord } from './record-list.ts'
 import type { Requests } from './requests.ts'
@@ -152,13 +152,7 @@ async function open(
 }
 
 function parseMeta({ id, payload = '' }: StoredRecord): ClearRecord {
-  let content: unknown
-  try {
-    content = JSON.parse(payload)
-  } catch {
-    throw new UnreadableRecord(id, 'It is not JSON')
-  }
-  return { ...asObject(id, content), id }
+  return { ...parseContent(id, payload, 'It is not JSON'), id }
 }
 
 /** Reads the ETag, which has a number of ms; proxies that compress add `W/` or `-gzip`. 0 if a proxy removed it. */

@@ -98,14 +98,9 @@ export async function decryptRecord(
     throw new UnreadableRecord(id, notEncrypted)
   }
   if (clear === null) throw new UnreadableRecord(id, 'It was encrypted with another key, or tampered with')
-  try {
-    // Firefox for phones writes tombstones without an id.
-    const content = { id, ...asObject(id, JSON.parse(clear)) }
-    if (content.id === id) return content
-  } catch (error) {
-    if (error instanceof UnreadableRecord) throw error
-    throw new UnreadableRecord(id, notEncrypted)
-  }
+  // Firefox for phones writes tombstones without an id.
+  const content = { id, ...parseContent(id, clear, notEncrypted) }
+  if (content.id === id) return content
   throw new UnreadableRecord(id, 'Its content belongs to another id')
 }
 
@@ -118,11 +113,44 @@ async function open({ encryption, authentication }: KeyPair, payload: Payload): 
   return decoder.decode(await crypto.subtle.decrypt(algorithm, encryption, fromBase64(ciphertext)))
 }
 
-/** The parsed content of a record. Throws `UnreadableRecord` if it is no object. */
-export function asObject(id: string, content: unknown): object {
+/** Parses the content of a record. Throws `UnreadableRecord` with the reason `notJson`, or another one, if it is no record. */
+export function parseContent(id: string, text: string, notJson: string): object {
+  // Before parsing, because programs end, instead of reporting an error, when they process such a record.
+  if (isNestedTooDeeply(text)) throw new UnreadableRecord(id, tooDeep)
+  let content: unknown
+  try {
+    content = JSON.parse(text)
+  } catch {
+    throw new UnreadableRecord(id, notJson)
+  }
   if (typeof content === 'object' && content !== null && !Array.isArray(content)) return content
   throw new UnreadableRecord(id, 'Its content is not a record')
 }
+
+/** Firefox nests records five levels deep. */
+const deepestNesting = 100
+const tooDeep = `Its content is nested more than ${deepestNesting} levels deep`
+
+function isNestedTooDeeply(json: string): boolean {
+  let depth = 0
+  let isInText = false
+  for (let index = 0; index < json.length; index += 1) {
+    const code = json.charCodeAt(index)
+    if (code === quotationMark) isInText = !isInText
+    else if (code === backslash) index += 1
+    else if (isInText) continue
+    else if (code === openBracket || code === openBrace) {
+      depth += 1
+      if (depth > deepestNesting) return true
+    } else if (code === closeBracket || code === closeBrace) depth -= 1
+  }
+  return false
+}
+
+const [quotationMark, backslash, openBracket, closeBracket, openBrace, closeBrace] = Array.from(
+  '"\\[]{}',
+  (char) => char.charCodeAt(0),
+)
 
 /** Encrypts a record; returns the payload to PUT. To delete a record on all devices, encrypt `{ id, deleted: true }`. */
 export async function encryptRecord(

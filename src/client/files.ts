@@ -1,6 +1,7 @@
 /** Formats records as files for other programs. */
 import { walk, type BookmarkNode } from './bookmarks.ts'
-import { addedMsOf, tagsOf, textOf, visitTimes, type Fields } from './fields.ts'
+import { textOf } from './fields.ts'
+import type { Visit, VisitedPage } from './engines.ts'
 import type { ReadableRecord, SyncRecord } from './collection.ts'
 
 /** Formats bookmarks as the HTML file that every browser imports. */
@@ -35,21 +36,19 @@ function linesOf<More>(tops: BookmarkNode<More>[]): string[] {
   const closeTo = (level: number) => {
     for (; open > level; open -= 1) write(open, '</DL><p>')
   }
-  const add = ({ record, kind, title }: BookmarkNode<More>, level: number) => {
+  const add = ({ record, bookmark, kind, title }: BookmarkNode<More>, level: number) => {
     closeTo(level - 1)
-    const { bmkUri, keyword } = record.clear
-    const addedMs = addedMsOf(record.clear)
+    const { url, tags, keyword, addedMs } = bookmark
     const date = addedMs > 0 && { ADD_DATE: Math.floor(addedMs / 1000) }
     if (kind === 'separator') write(level, '<HR>')
     else if (kind === 'folder') {
       write(level, `<DT>${tag('H3', { ...date, ...rootRoles[record.stored.id] }, title)}`)
       write(level, '<DL><p>')
       open = level
-    } else if (typeof bmkUri === 'string') {
-      const tags = tagsOf(record.clear)
+    } else if (url !== '') {
       const tagged = tags.length > 0 && { TAGS: tags.join(',') }
-      const named = textOf(keyword) !== '' && { SHORTCUTURL: keyword }
-      write(level, `<DT>${tag('A', { HREF: bmkUri, ...date, ...tagged, ...named }, title || bmkUri)}`)
+      const named = keyword !== '' && { SHORTCUTURL: keyword }
+      write(level, `<DT>${tag('A', { HREF: url, ...date, ...tagged, ...named }, title || url)}`)
     }
   }
   // Each folder may be at any level.
@@ -88,31 +87,21 @@ export function passwordsCsv(logins: ReadableRecord[]): string {
   return csv([Object.keys(loginColumns), ...rows])
 }
 
-/** A page in the history. */
-export interface VisitedPage {
-  url: string
-  title: string
-  /** In ms since 1970, latest first. */
-  visitedMs: number[]
-}
-
-/** Reads a record of the collection `history`. */
-export function visitedPage(clear: Fields): VisitedPage {
-  return { url: textOf(clear.histUri), title: textOf(clear.title), visitedMs: visitTimes(clear) }
-}
-
 /** Formats visits as CSV, latest first; includes pages without visits. Yields parts, because it may be long. */
 export function historyCsv(pages: VisitedPage[]): Iterable<string> {
   const visits = pages.flatMap((page) =>
-    (page.visitedMs.length > 0 ? page.visitedMs : [0]).map((atMs) => ({ atMs, page })),
+    (page.visits.length > 0 ? page.visits : [noVisit]).map((visit) => ({ ...visit, page })),
   )
   visits.sort((left, right) => right.atMs - left.atMs)
-  return csvParts([['visited', 'url', 'title']], visitRows(visits))
+  return csvParts([['visited', 'kind', 'url', 'title']], visitRows(visits))
 }
 
+const noVisit: Visit = { atMs: 0, kind: '' }
+
 // A generator, because iterators have no `map` in Node 20.
-function* visitRows(visits: { atMs: number; page: VisitedPage }[]): Generator<unknown[]> {
-  for (const { atMs, page } of visits) yield [isoOf(atMs), noFormula(page.url), noFormula(page.title)]
+function* visitRows(visits: (Visit & { page: VisitedPage })[]): Generator<unknown[]> {
+  for (const { atMs, kind, page } of visits)
+    yield [isoOf(atMs), kind, noFormula(page.url), noFormula(page.title)]
 }
 
 /** Formats a time as ISO 8601; empty for 0. */

@@ -3,7 +3,14 @@
  * without dependencies. The key never leaves the program.
  */
 export { checkAccount, formatAccount, isRenewable, parseAccount, type Account } from './account.ts'
-export { bookmarkTree, bookmarkRoots, foldersNamed, walk, type BookmarkNode } from './bookmarks.ts'
+export {
+  bookmarkTree,
+  bookmarkRoots,
+  folderNamed,
+  foldersNamed,
+  walk,
+  type BookmarkNode,
+} from './bookmarks.ts'
 export {
   bookmarksCsv,
   bookmarksMarkdown,
@@ -33,16 +40,29 @@ export {
   type KeyPair,
 } from './crypto.ts'
 export { decryptRecords } from './decrypt-records.ts'
-export { ClientError, type AccountField } from './errors.ts'
-export { tabsOf, visitTimes, type Fields, type Tab } from './fields.ts'
 export {
-  bookmarksHtml,
-  everythingJson,
-  historyCsv,
-  passwordsCsv,
-  visitedPage,
+  describeRecord,
+  faultOf,
+  nameRecord,
+  readBookmark,
+  readDevice,
+  readEntry,
+  readExtensionData,
+  readFormEntry,
+  readLogin,
+  readPreferences,
+  readTabs,
+  readVisitedPage,
+  type Bookmark,
+  type Device,
+  type Login,
+  type Tab,
+  type Visit,
   type VisitedPage,
-} from './files.ts'
+} from './engines.ts'
+export { ClientError, type AccountField } from './errors.ts'
+export type { Fields } from './fields.ts'
+export { bookmarksHtml, everythingJson, historyCsv, passwordsCsv } from './files.ts'
 export { addBookmark, type AddedBookmark, type NewBookmark } from './new-bookmark.ts'
 export type { ClientOptions } from './requests.ts'
 export {

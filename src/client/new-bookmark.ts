@@ -1,8 +1,8 @@
 import { addressOf, sharedFields } from './addresses.ts'
-import { bookmarkTree, foldersNamed, type BookmarkNode } from './bookmarks.ts'
+import { bookmarkTree, folderNamed } from './bookmarks.ts'
 import { isReadable, type ReadableRecord } from './collection.ts'
 import { ClientError } from './errors.ts'
-import { listOf, tagsOf, textOf, type Fields } from './fields.ts'
+import { textOf, textsOf, type Fields } from './fields.ts'
 import type { ClearRecord } from './crypto.ts'
 import type { SyncClient, TransactionRequest } from './sync-client.ts'
 
@@ -55,7 +55,7 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
   const child: ClearRecord = { id, type: 'bookmark', title, bmkUri: address, ...place, tags }
   const others = records.filter(({ clear }) => addressOf(clear) === address)
   const shared = sharedFields([...others.map(({ clear }) => clear), child])
-  const untagged = others.filter(({ clear }) => shared.tags.some((tag) => !tagsOf(clear).includes(tag)))
+  const untagged = others.filter(({ clear }) => shared.tags.some((tag) => !textsOf(clear.tags).includes(tag)))
   const put = async (clear: ClearRecord, headers: Record<string, string>): Promise<TransactionRequest> => {
     const data = { payload: await client.encrypt('bookmarks', clear) }
     return { method: 'PUT', collection: 'bookmarks', id: clear.id, headers, data }
@@ -64,7 +64,7 @@ export async function addBookmark(client: SyncClient, bookmark: NewBookmark): Pr
     put({ ...clear, ...fields }, { 'If-Match': `"${stored.last_modified}"` })
   const requests = await Promise.all([
     put({ ...child, ...shared }, { 'If-None-Match': '*' }),
-    change(parent, { children: [...listOf(folder.children), id] }),
+    change(parent, { children: [...textsOf(folder.children), id] }),
     ...untagged.map((record) => change(record, shared)),
   ])
   if (requests[1]!.data!.payload!.length > alwaysFitsBytes) await requireRoom(client, requests, folder)
@@ -112,7 +112,7 @@ async function requireRoom(
   const both = requests.slice(0, 2)
   const answers = await client.transaction(both.map((request) => ({ ...request, headers: never })))
   if (answers[1]!.status !== 413) return
-  const count = listOf(folder.children).length
+  const count = textsOf(folder.children).length
   throw new ClientError(
     `Nothing was written: the folder ${JSON.stringify(folder.title)} is full, with ${count} entries. Choose another one`,
     {
@@ -135,17 +135,6 @@ function requireWritten({ status, body }: { status: number; body: { message?: st
   if (status === 200) return
   const remedy = status === 405 ? ': its operator has not enabled writes to bookmarks' : ''
   throw new ClientError(`Cannot write the bookmark: ${status} ${body.message ?? ''}${remedy}`, { status })
-}
-
-/** Finds the only folder with this id or title. Throws `ClientError` if there is none, or several. */
-export function folderNamed(tops: BookmarkNode[], wanted: string): BookmarkNode {
-  const found = foldersNamed(tops, wanted)
-  if (found.length === 1) return found[0]!
-  if (found.length === 0) throw new ClientError(`There is no folder ${JSON.stringify(wanted)}`)
-  const ids = found.map(({ record, path }) => `${record.stored.id} (in ${path})`).join(', ')
-  throw new ClientError(
-    `There are ${found.length} folders ${JSON.stringify(wanted)}: use one of these ids: ${ids}`,
-  )
 }
 
 /** Creates an id like Firefox: 12 characters of base64url. */

@@ -1,5 +1,5 @@
 import { isReadable, type SyncRecord } from '../client/collection.ts'
-import { tagsOf } from '../client/fields.ts'
+import { textsOf } from '../client/fields.ts'
 import type { Holdings } from './holdings.ts'
 import type { Group } from './meaning.ts'
 import { inOrder, type Order } from './order.ts'
@@ -53,7 +53,7 @@ export class Contents {
     const tags = holdings
       .records(['bookmarks'])
       .filter(isReadable)
-      .flatMap(({ clear }) => tagsOf(clear))
+      .flatMap(({ clear }) => textsOf(clear.tags))
     const counts = [...Map.groupBy(tags, (tag) => tag)].map(([tag, all]) => [tag, all.length] as const)
     this.tags = new Map(counts.toSorted(([left], [right]) => left.localeCompare(right)))
   }
@@ -85,6 +85,6 @@ function arrange(view: View, groups: Group[]): Arranged {
 function withTag(groups: Group[], tag: string): Group[] {
   return groups.map(({ title, items }) => ({
     title,
-    items: items.filter(({ record }) => tagsOf(record.clear ?? {}).includes(tag)),
+    items: items.filter(({ record }) => textsOf(record.clear?.tags).includes(tag)),
   }))
 }

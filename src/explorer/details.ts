@@ -1,4 +1,5 @@
-import { listOf, textOf, webAddress } from '../client/fields.ts'
+import { nameRecord, readBookmark } from '../client/engines.ts'
+import { textOf, webAddress } from '../client/fields.ts'
 import type { StoredRecord, SyncRecord } from '../client/collection.ts'
 import type { ClearRecord } from '../client/crypto.ts'
 import { button, byId, copy, icon, link, make, mask } from './elements.ts'
@@ -41,7 +42,7 @@ function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: stri
   const path = `/v1/buckets/${bucket}/collections/${collection}/records/${encodeURIComponent(stored.id)}`
   const parts: Record<string, (Node | string)[]> = {
     collection: [collection],
-    title: [clear === null ? stored.id : titleOf(clear)],
+    title: [clear === null ? stored.id : nameRecord(collection, clear)],
     meaning:
       clear === null
         ? [make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`)]
@@ -77,19 +78,17 @@ function momentOf(ms: number): string {
 const maxChildren = 50
 
 /** The titles of a bookmark's folder, or of a folder's contents, which the record only names by id. */
-function drawRelatives(collection: string, { parentid, children }: ClearRecord, find: Find): HTMLElement[] {
+function drawRelatives(collection: string, clear: ClearRecord, find: Find): HTMLElement[] {
+  const { parentId, childIds: ids } = readBookmark(clear)
   const linkTo = (id: string) => {
-    const clear = find(id)?.clear
-    return clear ? make('a', { href: addressOf(collection, id) }, titleOf(clear)) : id
+    const found = find(id)?.clear
+    return found ? make('a', { href: addressOf(collection, id) }, nameRecord(collection, found)) : id
   }
-  const ids = listOf(children).filter((id) => typeof id === 'string')
   const inside = ids.slice(0, maxChildren).map((id) => make('li', { dir: 'auto' }, linkTo(id)))
   const more = ids.length - inside.length
   if (more > 0) inside.push(make('li', {}, `and ${more.toLocaleString()} more`))
   return [
-    ...(textOf(parentid) === ''
-      ? []
-      : [make('dt', {}, 'Inside of'), make('dd', {}, linkTo(textOf(parentid)))]),
+    ...(parentId === '' ? [] : [make('dt', {}, 'Inside of'), make('dd', {}, linkTo(parentId))]),
     ...(ids.length === 0 ? [] : [make('dt', {}, 'Contains'), make('dd', {}, make('ul', {}, ...inside))]),
   ]
 }
@@ -109,12 +108,6 @@ function drawClear(clear: ClearRecord): HTMLElement {
   const isHiding = JSON.stringify(masked) !== JSON.stringify(clear)
   const take = button({ class: 'quiet', onclick: () => copy(JSON.stringify(clear, null, 2)) }, 'Copy')
   return make('details', {}, make('summary', {}, 'The record as JSON'), text, take, isHiding && reveal)
-}
-
-function titleOf(clear: ClearRecord): string {
-  const named = ['title', 'name', 'clientName', 'hostname', 'histUri', 'value'].map((key) => clear[key])
-  const found = named.find((value) => typeof value === 'string' && value !== '')
-  return String(found ?? clear.id)
 }
 
 // Parses the payload, because JSON inside a JSON string is hard to read.

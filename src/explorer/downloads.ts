@@ -1,6 +1,7 @@
 import { bookmarkTree } from '../client/bookmarks.ts'
 import { isReadable, type ReadableRecord } from '../client/collection.ts'
-import { bookmarksHtml, everythingJson, historyCsv, passwordsCsv, visitedPage } from '../client/files.ts'
+import { readVisitedPage } from '../client/engines.ts'
+import { bookmarksHtml, everythingJson, historyCsv, passwordsCsv } from '../client/files.ts'
 import { byId, make, say } from './elements.ts'
 import type { Holdings } from './holdings.ts'
 
@@ -38,7 +39,7 @@ type Format = (records: ReadableRecord[]) => string
 
 const bookmarksOf: Format = (records) => bookmarksHtml(bookmarkTree(records))
 const historyOf: Format = (records) =>
-  [...historyCsv(records.map(({ clear }) => visitedPage(clear)))].join('')
+  [...historyCsv(records.map(({ clear }) => readVisitedPage(clear)))].join('')
 
 /** Saves a file, and says if it is incomplete. */
 function save(name: string, type: string, text: string, holdings: Holdings, collections?: string[]): void {

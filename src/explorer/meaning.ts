@@ -1,15 +1,16 @@
 import {
-  addedMsOf,
-  isMoment,
-  numberOf,
-  tabsOf,
-  tagsOf,
-  textOf,
-  visitTimes,
-  webAddress,
-  type Fields,
+  nameRecord,
+  readBookmark,
+  readDevice,
+  readFormEntry,
+  readLogin,
+  readPreferences,
+  readTabs,
+  readVisitedPage,
   type Tab,
-} from '../client/fields.ts'
+} from '../client/engines.ts'
+import { textOf, webAddress, type Fields } from '../client/fields.ts'
+import { folded } from '../client/spelling.ts'
 import type { BookmarkNode } from '../client/bookmarks.ts'
 import type { ReadableRecord, SyncRecord } from '../client/collection.ts'
 
@@ -51,13 +52,6 @@ export function hostOf(address: string): string {
   return URL.canParse(address) ? new URL(address).hostname.replace(/^www\./, '') : ''
 }
 
-/** Folds a text for searching: lower case without accents, so "uber" finds "Über". */
-export function fold(text: string): string {
-  const lower = text.toLowerCase()
-  // Normalization is slow, and most texts are ASCII.
-  return /[\u0080-\uffff]/.test(lower) ? lower.normalize('NFKD').replaceAll(/\p{M}/gu, '') : lower
-}
-
 export function byTitle(left: Item, right: Item): number {
   return left.title.localeCompare(right.title)
 }
@@ -71,7 +65,7 @@ export function itemOf(
   ...more: unknown[]
 ): Item {
   const url = webAddress(address)
-  const text = fold([title, subtitle, address, ...more].map(textOf).join('\n'))
+  const text = folded([title, subtitle, address, ...more].map(textOf).join('\n'))
   return { record, title: title || textOf(address) || record.stored.id, subtitle, url, text }
 }
 
@@ -79,19 +73,18 @@ export function itemOf(
 export type BookmarkItem = BookmarkNode<Item>
 
 export function bookmarkItem(record: ReadableRecord, title: string): Item {
-  const { type, bmkUri, keyword, description } = record.clear
-  const tags = tagsOf(record.clear).map((tag) => `#${tag}`)
-  const subtitle = [hostOf(textOf(bmkUri)), ...tags].filter(Boolean).join('  ')
-  const item = itemOf(record, title, subtitle, textOf(bmkUri), keyword, description)
-  return type === 'folder' ? { ...item, icon: type } : item
+  const { kind, url, tags, keyword, description } = readBookmark(record.clear)
+  const subtitle = [hostOf(url), ...tags.map((tag) => `#${tag}`)].filter(Boolean).join('  ')
+  const item = itemOf(record, title, subtitle, url, keyword, description)
+  return kind === 'folder' ? { ...item, icon: kind } : item
 }
 
 /** Visits by day, latest first. A page appears once on each day that it was visited. */
 export function historyByDay(records: ReadableRecord[]): Group[] {
   const visits = records.flatMap((record) => {
-    const { title, histUri } = record.clear
-    const page = itemOf(record, textOf(title), hostOf(textOf(histUri)), histUri)
-    const moments = visitTimes(record.clear)
+    const { title, url, visits } = readVisitedPage(record.clear)
+    const page = itemOf(record, title, hostOf(url), url)
+    const moments = visits.map(({ atMs }) => atMs)
     const days = Map.groupBy(moments.length > 0 ? moments : [record.stored.last_modified], startOfDay)
     return [...days].map(([day, times], index) => ({ page, day, times, isRepeated: index > 0 }))
   })
@@ -119,16 +112,15 @@ export function devices(clients: ReadableRecord[], tabs: ReadableRecord[]): Grou
     .toSorted((left, right) => right.device.seenMs - left.device.seenMs)
 }
 
-function deviceOf(record: ReadableRecord, tabs: ReadableRecord | undefined) {
-  const { formfactor, type, os, version, name, clientName } = record.clear
-  const form = `${textOf(formfactor)} ${textOf(type)}`
-  const kind = form.includes('tablet') ? 'tablet' : /phone|mobile/.test(form) ? 'phone' : 'desktop'
-  const about = [textOf(os), textOf(version) && `Firefox ${textOf(version)}`].filter(Boolean).join(' · ')
-  const seenMs = Math.max(record.stored.last_modified, tabs?.stored.last_modified ?? 0)
+function deviceOf(record: ReadableRecord, own: ReadableRecord | undefined) {
+  const { name, kind, system, version } = readDevice(record.clear)
+  const about = [system, version && `Firefox ${version}`].filter(Boolean).join(' · ')
+  const seenMs = Math.max(record.stored.last_modified, own?.stored.last_modified ?? 0)
+  const { device, tabs } = readTabs(own?.clear ?? {})
   return {
-    title: textOf(name) || textOf(clientName) || record.stored.id,
-    items: tabs ? tabsOf(tabs.clear).map((tab) => tabOf(tabs, tab)) : [],
-    device: { kind, about, seenMs, record } as const,
+    title: name || device || record.stored.id,
+    items: own ? tabs.map((tab) => tabOf(own, tab)) : [],
+    device: { kind, about, seenMs, record },
   }
 }
 
@@ -138,15 +130,13 @@ function tabOf(record: ReadableRecord, { title, url, lastUsedMs }: Tab): Item {
 }
 
 export function login(record: ReadableRecord): Item {
-  const { hostname, username, formSubmitURL, httpRealm } = record.clear
-  const site = textOf(hostname)
-  const item = itemOf(record, hostOf(site) || site, textOf(username), site, formSubmitURL, httpRealm)
-  return { ...item, secret: textOf(record.clear.password) }
+  const { site, userName, formSite, realm, password } = readLogin(record.clear)
+  return { ...itemOf(record, hostOf(site) || site, userName, site, formSite, realm), secret: password }
 }
 
 /** Form entries by the name of the field. */
 export function formEntries(records: ReadableRecord[]): Group[] {
-  return [...Map.groupBy(records, ({ clear }) => textOf(clear.name) || '(no name)')]
+  return [...Map.groupBy(records, ({ clear }) => readFormEntry(clear).field || '(no name)')]
     .map(([title, found]) => ({
       title,
       items: found.map((record) => formEntry(title, record)).toSorted(byTitle),
@@ -155,32 +145,21 @@ export function formEntries(records: ReadableRecord[]): Group[] {
 }
 
 function formEntry(field: string, record: ReadableRecord): Item {
-  return itemOf(record, textOf(record.clear.value), '', null, field)
+  return itemOf(record, readFormEntry(record.clear).value, '', null, field)
 }
 
 /** The preferences in a record, each with its value as JSON. */
 export function preferences(record: ReadableRecord): Item[] {
-  return Object.entries(asFields(record.clear.value) ?? {}).map(([name, set]) => {
+  return readPreferences(record.clear).map(([name, set]) => {
     const value = JSON.stringify(set)
     return { ...itemOf(record, name, '', null, value), meta: () => value }
   })
 }
 
-/** A record of any other collection, with the best title available. */
+/** A record of any other collection. */
 export function otherRecord(record: ReadableRecord): Item {
-  const inner = asFields(record.clear.entry) ?? record.clear
-  const named = ['title', 'name', 'cc-name', 'addonID', 'extId', 'guid'].map((key) => textOf(inner[key]))
-  return itemOf(
-    record,
-    named.find(Boolean) ?? record.stored.id,
-    record.stored.id,
-    null,
-    JSON.stringify(inner),
-  )
-}
-
-function asFields(value: unknown): Fields | null {
-  return typeof value === 'object' ? (value as Fields | null) : null
+  const { collection, stored, clear } = record
+  return itemOf(record, nameRecord(collection, clear), stored.id, null, JSON.stringify(clear))
 }
 
 /** A record that can't be decrypted. */
@@ -223,39 +202,30 @@ export interface Fact {
   value: string | number
 }
 
-// Readable names for the fields that Firefox writes.
-const textNames = {
-  bmkUri: 'Address',
-  histUri: 'Address',
-  hostname: 'Site',
-  username: 'User name',
-  parentName: 'Folder',
-  keyword: 'Keyword',
-  os: 'System',
-  version: 'Firefox',
-  name: 'Name',
-  value: 'Value',
-}
-const momentNames = {
-  timeCreated: 'Created',
-  timeLastUsed: 'Last used',
-  timePasswordChanged: 'Password changed',
-}
 const maxVisits = 8
 
 /** The fields of a record with readable names, as far as they are known. */
 export function factsOf(clear: Fields): Fact[] {
-  const texts = Object.entries(textNames).map(([field, name]) => ({ name, value: textOf(clear[field]) }))
-  const tags = { name: 'Tags', value: tagsOf(clear).join(', ') }
-  const moments = Object.entries(momentNames).map(([field, name]) => ({
-    name,
-    value: numberOf(clear[field]),
-  }))
-  const added = { name: 'Added', value: addedMsOf(clear) }
-  const visits = visitTimes(clear).slice(0, maxVisits)
-  return [
-    ...[...texts, tags].filter(({ value }) => value !== ''),
-    ...[added, ...moments].filter(({ value }) => isMoment(value)),
-    ...visits.map((value) => ({ name: 'Visited', value })),
+  const { url, keyword, tags, addedMs } = readBookmark(clear)
+  const page = readVisitedPage(clear)
+  const login = readLogin(clear)
+  const device = readDevice(clear)
+  const facts: Fact[] = [
+    { name: 'Address', value: url || page.url },
+    { name: 'Site', value: login.site },
+    { name: 'User name', value: login.userName },
+    { name: 'Folder', value: textOf(clear.parentName) },
+    { name: 'Keyword', value: keyword },
+    { name: 'System', value: device.system },
+    { name: 'Firefox', value: device.version },
+    { name: 'Name', value: device.name },
+    { name: 'Value', value: readFormEntry(clear).value },
+    { name: 'Tags', value: tags.join(', ') },
+    { name: 'Added', value: addedMs },
+    { name: 'Created', value: login.createdMs },
+    { name: 'Last used', value: login.lastUsedMs },
+    { name: 'Password changed', value: login.passwordChangedMs },
+    ...page.visits.slice(0, maxVisits).map(({ atMs }) => ({ name: 'Visited', value: atMs })),
   ]
+  return facts.filter(({ value }) => value !== '' && value !== 0)
 }

@@ -1,5 +1,5 @@
 import type { SyncRecord } from '../client/collection.ts'
-import { addedMsOf, numberOf, visitTimes, type Fields } from '../client/fields.ts'
+import { readBookmark, readLogin, readVisitedPage } from '../client/engines.ts'
 import { ago, type Group, type Item } from './meaning.ts'
 
 /** The sort order; empty: the default of each view. */
@@ -39,7 +39,7 @@ function addressOf({ url }: Item): string {
 /** The time when the item was created or last used, as far as known. */
 function momentOf({ record: { clear, stored }, atMs }: Item): number {
   if (atMs !== undefined) return atMs
-  const fields: Fields = clear ?? {}
-  const told = [addedMsOf(fields), numberOf(fields.timeLastUsed), numberOf(fields.timeCreated)]
-  return told.find((ms) => ms > 0) ?? visitTimes(fields)[0] ?? stored.last_modified
+  const { lastUsedMs, createdMs } = readLogin(clear ?? {})
+  const told = [readBookmark(clear ?? {}).addedMs, lastUsedMs, createdMs].find((ms) => ms > 0)
+  return told ?? readVisitedPage(clear ?? {}).visits[0]?.atMs ?? stored.last_modified
 }

@@ -1,8 +1,9 @@
-import { fold, type Group } from './meaning.ts'
+import { folded } from '../client/spelling.ts'
+import type { Group } from './meaning.ts'
 
 /** The words of a search. All must match, in any order; case and accents don't matter. */
 export function wordsOf(typed: string): string[] {
-  return fold(typed).split(/\s+/).filter(Boolean)
+  return folded(typed).split(/\s+/).filter(Boolean)
 }
 
 interface Result {
@@ -34,7 +35,7 @@ function isNarrower(words: string[], others: string[]): boolean {
 
 /** The title of a group counts for its items, so the name of a device finds its tabs. */
 function matchingPart({ title, items, device }: Group, words: string[]): Group[] {
-  const titleWords = wordsIn(typeof title === 'string' ? fold(title) : '', words)
+  const titleWords = wordsIn(typeof title === 'string' ? folded(title) : '', words)
   const others = words.filter((word) => !titleWords.has(word))
   const found = others.reduce((left, word) => left.filter(({ text }) => text.includes(word)), items)
   return found.length > 0 || (device && others.length === 0) ? [{ title, items: found, device }] : []

@@ -1,7 +1,8 @@
 import { walk } from '../client/bookmarks.ts'
+import { folded } from '../client/spelling.ts'
 import { icon, make } from './elements.ts'
 import { LongList } from './long-list.ts'
-import { fold, type BookmarkItem } from './meaning.ts'
+import type { BookmarkItem } from './meaning.ts'
 import { detailsLink, drawText, mainLink, markOf } from './rows.ts'
 
 /** Ids of the open folders: at first only the first folder, so that there is something to see. */
@@ -65,13 +66,13 @@ export function drawTree(tops: BookmarkItem[]): HTMLElement {
   function typeAhead(node: BookmarkItem, { key, timeStamp }: KeyboardEvent): void {
     // The slash focuses the search.
     if ([...key].length !== 1 || key === '/') return
-    typed = timeStamp - typedAtMs < typingMs ? typed + fold(key) : fold(key)
+    typed = timeStamp - typedAtMs < typingMs ? typed + folded(key) : folded(key)
     typedAtMs = timeStamp
     const isRepeated = typed.length > 1 && typed === typed[0]!.repeat(typed.length)
     const word = isRepeated ? typed[0]! : typed
     const from = nodes.indexOf(node) + (word.length === 1 ? 1 : 0)
     const inOrder = [...nodes.slice(from), ...nodes.slice(0, from)]
-    const found = inOrder.find(({ title, kind }) => kind !== 'separator' && fold(title).startsWith(word))
+    const found = inOrder.find(({ title, kind }) => kind !== 'separator' && folded(title).startsWith(word))
     if (found !== undefined) list.focus(nodes.indexOf(found))
   }
 

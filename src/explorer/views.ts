@@ -1,12 +1,12 @@
 import { bookmarkTree, walk } from '../client/bookmarks.ts'
 import type { ReadableRecord, SyncRecord } from '../client/collection.ts'
+import { folded } from '../client/spelling.ts'
 import { icon, make } from './elements.ts'
 import {
   ago,
   bookmarkItem,
   byTitle,
   devices,
-  fold,
   formEntries,
   historyByDay,
   login,
@@ -138,7 +138,7 @@ export function unreadableView(records: SyncRecord[]): View {
 /** A bookmark is also found by the name of its folder, except for the root folders, which contain everything. */
 function findableByFolder(node: BookmarkItem): Item {
   const { parent, text } = node
-  return parent?.parent ? { ...node, text: `${text}\n${fold(parent.title)}` } : node
+  return parent?.parent ? { ...node, text: `${text}\n${folded(parent.title)}` } : node
 }
 
 function together(items: Item[]): Group[] {

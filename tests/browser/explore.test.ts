@@ -346,7 +346,10 @@ describe('/v1/explore in Chromium', () => {
     const { collections, unreadable } = JSON.parse(everything.text)
     expect([everything.name, bookmarks.name]).toEqual(['firefox-sync.json', 'bookmarks.html'])
     expect(told).toBe('Saved bookmarks.html, without what could not be read')
-    expect([history.name, history.text.split('\r\n')[0]]).toEqual(['history.csv', '"visited","url","title"'])
+    expect([history.name, history.text.split('\r\n')[0]]).toEqual([
+      'history.csv',
+      '"visited","kind","url","title"',
+    ])
     expect(history.text.match(/\r\n/g)!.length).toBeGreaterThan(1100)
     expect(collections.history).toHaveLength(1100)
     expect(collections.crypto).toBeUndefined()

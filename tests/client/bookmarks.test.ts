@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { bookmarkTree, foldersNamed, walk } from '../../src/client/bookmarks.ts'
+import { bookmarkTree, folderNamed, foldersNamed, walk } from '../../src/client/bookmarks.ts'
 import { isReadable } from '../../src/client/collection.ts'
 import { bookmark, folder, record, shape, titles, unreadable } from './records.ts'
 
@@ -129,5 +129,32 @@ describe('foldersNamed', () => {
     const idsOf = (wanted: string) => foldersNamed(tree, wanted).map(({ record: { stored } }) => stored.id)
 
     expect([idsOf('Recipes'), idsOf('one'), idsOf('absent')]).toEqual([['one', 'two'], ['one'], []])
+  })
+})
+
+describe('folderNamed', () => {
+  const named = (id: string, title: string) => record({ id, type: 'folder', title, parentid: 'menu' })
+  const tree = bookmarkTree([
+    named('cafe', 'Cafe\u0301'),
+    named('space', 'New\u00a0 York '),
+    named('one', 'Twin'),
+    named('two', 'Twin'),
+  ])
+
+  it.each(['Caf\u00e9', 'Cafe\u0301', ' Caf\u00e9 '])('finds "Café" however it is composed: %j', (wanted) => {
+    expect(folderNamed(tree, wanted).record.stored.id).toBe('cafe')
+  })
+
+  it('finds a folder with any kind of space', () => {
+    expect(folderNamed(tree, 'New York').record.stored.id).toBe('space')
+  })
+
+  it.each([
+    ['café', 'There is no folder "café": did you mean "Cafe\u0301"?'],
+    ['CAFE', 'There is no folder "CAFE": did you mean "Cafe\u0301"?'],
+    ['Tea', 'There is no folder "Tea"'],
+    ['Twin', 'There are 2 folders "Twin": use one of these ids: one, two'],
+  ])('says what to write instead of %j', (wanted, message) => {
+    expect(() => folderNamed(tree, wanted)).toThrow(message)
   })
 })

@@ -39,6 +39,7 @@ export const damaged = {
   'no padding': vouched(encrypted('~'.repeat(48), false)),
   'content that is not JSON': sealed('plain'),
   'endlessly nested content': sealed('['.repeat(100_000)),
+  'content nested 101 levels deep': sealed(`{"id":"right","a":${'['.repeat(100)}${']'.repeat(100)}}`),
   'content that is a list': sealed('["right"]'),
   'content of another id': sealed('{"id":"wrong"}'),
 }

@@ -1,13 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 import { bookmarksMarkdown, bookmarkUrls } from '../../src/client/bookmark-lists.ts'
 import { bookmarkTree, foldersNamed } from '../../src/client/bookmarks.ts'
-import {
-  bookmarksHtml,
-  everythingJson,
-  historyCsv,
-  passwordsCsv,
-  visitedPage,
-} from '../../src/client/files.ts'
+import { readVisitedPage } from '../../src/client/engines.ts'
+import { bookmarksHtml, everythingJson, historyCsv, passwordsCsv } from '../../src/client/files.ts'
 import { bookmark, folder, record, unreadable } from './records.ts'
 
 describe('bookmarksHtml', () => {
@@ -94,18 +89,21 @@ describe('historyCsv', () => {
     const page = (title: unknown, visits: unknown) =>
       record({ id: 'x', histUri: 'https://x.example/', title, visits }, 'history')
     const pages = [
-      page('=HYPERLINK("x")', [{ date: 1_000_000 }, { date: 3_000_000 }]),
+      page('=HYPERLINK("x")', [
+        { date: 1_000_000, type: 2 },
+        { date: 3_000_000, type: 99 },
+      ]),
       page('-plain', [{ date: 2_000_000 }, null]),
       page(7, 'none'),
     ]
 
-    const text = [...historyCsv(pages.map(({ clear }) => visitedPage(clear)))].join('')
+    const text = [...historyCsv(pages.map(({ clear }) => readVisitedPage(clear)))].join('')
     expect(text.split('\r\n')).toEqual([
-      '"visited","url","title"',
-      '"1970-01-01T00:00:03.000Z","https://x.example/","\'=HYPERLINK(""x"")"',
-      '"1970-01-01T00:00:02.000Z","https://x.example/","\'-plain"',
-      '"1970-01-01T00:00:01.000Z","https://x.example/","\'=HYPERLINK(""x"")"',
-      '"","https://x.example/",""',
+      '"visited","kind","url","title"',
+      '"1970-01-01T00:00:03.000Z","","https://x.example/","\'=HYPERLINK(""x"")"',
+      '"1970-01-01T00:00:02.000Z","","https://x.example/","\'-plain"',
+      '"1970-01-01T00:00:01.000Z","typed","https://x.example/","\'=HYPERLINK(""x"")"',
+      '"","","https://x.example/",""',
       '',
     ])
   })

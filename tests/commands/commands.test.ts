@@ -424,7 +424,7 @@ describe('export', () => {
     [['bookmarks', '--format', 'csv'], /^"url","title","folder","tags","keyword","added"\r\n"https?:/],
     [['bookmarks', '--format', 'urls'], /^https?:\/\/\S+\n/],
     [['bookmarks', '--format', 'markdown'], /^# Bookmarks Toolbar\n/],
-    [['history'], /^"visited","url","title"\r\n"\d{4}-/],
+    [['history'], /^"visited","kind","url","title"\r\n"\d{4}-[^"]*","link"/],
     [['history', '--format', 'json'], /^\[\n {2}\{\n {4}"url": "https?:/],
     [['passwords'], /^"url","username","password",/],
     [['tabs'], /^\[\n {2}\{\n {4}"device": /],

@@ -138,11 +138,11 @@ describe('an export', () => {
     const bookmarks = JSON.parse(await run(['python3', '-X', 'utf8', '-c', script, 'b.csv']))
     const visits = JSON.parse(await run(['python3', '-X', 'utf8', '-c', script, 'h.csv']))
 
-    const pages: { url: string; title: string; visited: string[] }[] = await Bun.file(
+    const pages: { url: string; title: string; visits: { at: string; kind: string }[] }[] = await Bun.file(
       join(folder, 'h.json'),
     ).json()
-    const expected = pages.flatMap(({ url, title, visited }) =>
-      visited.map((moment) => ({ visited: moment, url, title })),
+    const expected = pages.flatMap(({ url, title, visits }) =>
+      visits.map(({ at, kind }) => ({ visited: at, kind, url, title })),
     )
     expect(bookmarks).toEqual(
       links.map(({ url, title = '', folders, tags = [], keyword = '', added = '' }) => ({

@@ -95,7 +95,7 @@ describe('other records', () => {
     const odd = [record({ id: 'x', value: null }), record({ id: 'y', value: { a: 1 } })]
 
     expect(odd.flatMap(preferences).map(({ title, meta }) => [title, meta!()])).toEqual([['a', '1']])
-    expect(otherRecord(record({ id: 'x', entry: { name: 'Named' } })).title).toBe('Named')
+    expect(otherRecord(record({ id: 'x', entry: { name: 'Named' } }, 'addresses')).title).toBe('Named')
     expect(factsOf({ id: 'x', bmkUri: 7, dateAdded: 'never', visits: 'none', tags: ['a', 'b'] })).toEqual([
       { name: 'Tags', value: 'a, b' },
     ])

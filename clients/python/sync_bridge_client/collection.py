@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, Generic, Iterator, List, Mapping, Optional, TypeVar
 from urllib.parse import urlsplit
 
-from .crypto import ClearRecord, KeyPair, UnreadableRecord, decrypt_record, read_json
+from .crypto import ClearRecord, KeyPair, UnreadableRecord, decrypt_record, parse_content
 from .errors import ClientError
 from .transport import Requests
 
@@ -146,13 +146,7 @@ def _stored_of(each: Dict[str, Any]) -> StoredRecord:
 
 
 def _parse_meta(stored: StoredRecord) -> ClearRecord:
-    try:
-        content = read_json(stored.payload or "")
-    except (ValueError, RecursionError) as error:
-        raise UnreadableRecord(stored.id, "It is not JSON") from error
-    if not isinstance(content, dict):
-        raise UnreadableRecord(stored.id, "Its content is not a record")
-    return {**content, "id": stored.id}
+    return {**parse_content(stored.id, stored.payload or "", "It is not JSON"), "id": stored.id}
 
 
 def _moment_of(headers: Mapping[str, str]) -> int:

@@ -24,6 +24,9 @@ from .fields import quoted
 ClearRecord = Dict[str, Any]
 
 _NOT_ENCRYPTED = "It is not encrypted in the format of Firefox"
+# Firefox nests records five levels deep. Programs end, instead of reporting an error, when they process thousands.
+_DEEPEST_NESTING = 100
+_TOO_DEEP = f"Its content is nested more than {_DEEPEST_NESTING} levels deep"
 _OTHER_KEY = "It was encrypted with another key, or tampered with"
 
 
@@ -88,15 +91,38 @@ def decrypt_record(key_pair: KeyPair, id: str, payload: Optional[str]) -> ClearR
         unpadder = padding.PKCS7(128).unpadder()
         padded = decryptor.update(_from_base64(ciphertext.decode())) + decryptor.finalize()
         clear = unpadder.update(padded) + unpadder.finalize()
-        content = read_json(clear.decode("utf-8-sig", "replace"))
-    except (ValueError, RecursionError) as error:
+        text = clear.decode("utf-8-sig", "replace")
+    except ValueError as error:
         raise UnreadableRecord(id, _NOT_ENCRYPTED) from error
-    if not isinstance(content, dict):
-        raise UnreadableRecord(id, "Its content is not a record")
+    content = parse_content(id, text, _NOT_ENCRYPTED)
     # Firefox's engines in Rust, such as those of phones, write deletions without an id.
     if content.setdefault("id", id) != id:
         raise UnreadableRecord(id, "Its content belongs to another id")
     return content
+
+
+def parse_content(id: str, text: str, not_json: str) -> ClearRecord:
+    """Parses the content of a record. Raises UnreadableRecord with the reason `not_json`, or another one, if it is no record."""
+    if _is_nested_too_deeply(text):
+        raise UnreadableRecord(id, _TOO_DEEP)
+    try:
+        content = read_json(text)
+    except ValueError as error:
+        raise UnreadableRecord(id, not_json) from error
+    if not isinstance(content, dict):
+        raise UnreadableRecord(id, "Its content is not a record")
+    return content
+
+
+def _is_nested_too_deeply(text: str) -> bool:
+    if text.count("[") + text.count("{") <= _DEEPEST_NESTING:
+        return False
+    depth = 0
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*"?|[][{}]', text, re.S):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(token[0], 0)
+        if depth > _DEEPEST_NESTING:
+            return True
+    return False
 
 
 def _read_payload(id: str, payload: Optional[str]) -> Tuple[bytes, str, bytes]:

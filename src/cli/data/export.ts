@@ -7,10 +7,10 @@ import {
   markdownLink,
   plainBookmarks,
 } from '../../client/bookmark-lists.ts'
-import { bookmarkTree, walk, type BookmarkNode } from '../../client/bookmarks.ts'
+import { bookmarkTree, folderNamed, walk, type BookmarkNode } from '../../client/bookmarks.ts'
 import { isReadable, type ReadableRecord, type SyncRecord } from '../../client/collection.ts'
 import { ClientError } from '../../client/errors.ts'
-import { tabsOf, textOf } from '../../client/fields.ts'
+import { readTabs, readVisitedPage, type Tab } from '../../client/engines.ts'
 import {
   bookmarksHtml,
   csv,
@@ -20,9 +20,7 @@ import {
   jsonText,
   noFormula,
   passwordsCsv,
-  visitedPage,
 } from '../../client/files.ts'
-import { folderNamed } from '../../client/new-bookmark.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { isSpecial, writeWhole } from './account-file.ts'
 import { collectYoungGarbage } from './garbage.ts'
@@ -155,12 +153,17 @@ const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string 
   },
   async history(reading, { format, since }) {
     const keep = ({ clear }: ReadableRecord) => {
-      const page = visitedPage(clear)
-      return { ...page, visitedMs: page.visitedMs.filter((atMs) => atMs > (since ?? 0)) }
+      const page = readVisitedPage(clear)
+      return since === null ? page : { ...page, visits: page.visits.filter(({ atMs }) => atMs > since) }
     }
-    const pages = await reading.readAll('history', keep, since)
+    const read = await reading.readAll('history', keep, since)
+    const pages = since === null ? read : read.filter(({ visits }) => visits.length > 0)
     if (format === 'csv') return historyCsv(pages)
-    return listJson(pages, ({ url, title, visitedMs }) => ({ url, title, visited: visitedMs.map(isoOf) }))
+    return listJson(pages, ({ url, title, visits }) => ({
+      url,
+      title,
+      visits: visits.map(({ atMs, kind }) => ({ at: isoOf(atMs), kind })),
+    }))
   },
   async passwords(reading, { format, since }) {
     const logins = await reading.readAll('passwords', (record) => record, since)
@@ -168,9 +171,9 @@ const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string 
   },
   async tabs(reading, { format, since }) {
     const devices = await reading.readAll('tabs', ({ clear, stored }) => ({
-      device: textOf(clear.clientName),
+      device: readTabs(clear).device,
       synced: isoOf(stored.last_modified),
-      tabs: tabsOf(clear).filter(({ lastUsedMs }) => lastUsedMs >= (since ?? 0)),
+      tabs: readTabs(clear).tabs.filter(({ lastUsedMs }) => lastUsedMs >= (since ?? 0)),
     }))
     return tabFormats[format]!(devices)
   },
@@ -210,7 +213,7 @@ const bookmarkFormats: Record<string, (tops: BookmarkNode[]) => string> = {
 interface DeviceTabs {
   device: string
   synced: string
-  tabs: ReturnType<typeof tabsOf>
+  tabs: Tab[]
 }
 
 const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {

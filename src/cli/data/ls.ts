@@ -1,4 +1,5 @@
 import { ClientError } from '../../client/errors.ts'
+import { describeRecord } from '../../client/engines.ts'
 import { isoOf, jsonText } from '../../client/files.ts'
 import {
   describeAbsent,
@@ -9,7 +10,6 @@ import {
   writeOut,
   type Session,
 } from './session.ts'
-import { titleOf } from './title.ts'
 import { UsageError } from './usage-error.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -76,7 +76,7 @@ function tableLine({ collection, stored, clear, problem }: SyncRecord): string {
   return row([
     stored.id,
     minuteOf(stored.last_modified),
-    clear === null ? `(${problem})` : titleOf(collection, clear),
+    clear === null ? `(${problem})` : describeRecord(collection, clear),
   ])
 }
 

@@ -1,4 +1,4 @@
-import { bookmarkTree, foldersNamed, walk } from '../../client/bookmarks.ts'
+import { bookmarkTree, folderNamed, walk } from '../../client/bookmarks.ts'
 import {
   collectionKeys,
   decryptRecord,
@@ -7,7 +7,7 @@ import {
   type ClearRecord,
 } from '../../client/crypto.ts'
 import { ClientError } from '../../client/errors.ts'
-import { listOf, textOf, type Fields } from '../../client/fields.ts'
+import { textOf, textsOf, type Fields } from '../../client/fields.ts'
 import { readRecords } from './backup-folder.ts'
 import {
   adapt,
@@ -205,16 +205,8 @@ export class Translator {
       if (clear && clear.deleted !== true)
         records.push({ collection: 'bookmarks', stored, clear, problem: null })
     }
-    const found = foldersNamed(bookmarkTree(records), wanted)
-    if (found.length === 0)
-      throw new ClientError(`There is no folder ${JSON.stringify(wanted)} in the backup`)
-    if (found.length > 1) {
-      const ids = found.map(({ record, path }) => `${record.stored.id} (in ${path})`).join(', ')
-      throw new ClientError(
-        `The backup has ${found.length} folders ${JSON.stringify(wanted)}: use one of these ids: ${ids}`,
-      )
-    }
-    return new Set(walk(found).map(({ record }) => record.stored.id))
+    const found = folderNamed(bookmarkTree(records), wanted, ' in the backup')
+    return new Set(walk([found]).map(({ record }) => record.stored.id))
   }
 
   /**
@@ -241,8 +233,8 @@ export class Translator {
       const parent = live.get(parentId)
       if (there && parent?.type === 'folder') {
         const ids = new Set(children.map(({ id }) => id))
-        const kept = listOf<string>(parent.children).filter((id) => !isMovedFrom(parentId, changes.get(id)))
-        const repaired = { ...parent, children: mergeChildren(kept, listOf(before?.children), ids) }
+        const kept = textsOf(parent.children).filter((id) => !isMovedFrom(parentId, changes.get(id)))
+        const repaired = { ...parent, children: mergeChildren(kept, textsOf(before?.children), ids) }
         plan.repaired.push(repaired)
         plan.requests.push(await this.#putClear('bookmarks', repaired, there))
         continue

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { readKey, withoutQuotes } from '../../client/account.ts'
+import { describeRecord } from '../../client/engines.ts'
 import { ClientError } from '../../client/errors.ts'
 import { errno } from '../../domain/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
@@ -19,7 +20,6 @@ import {
   writeOut,
   type Session,
 } from './session.ts'
-import { titleOf } from './title.ts'
 import { UsageError } from './usage-error.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
 import type { GivenOptions } from '../command-line.ts'
@@ -148,7 +148,7 @@ function count({ tell }: Session, collection: string, plan: Plan, overwrites: bo
 async function list({ host }: Session, collection: string, plan: Plan): Promise<void> {
   const { missing, deleted, repaired } = plan
   const lines = Object.entries({ missing, deleted, repaired }).flatMap(([kind, records]) =>
-    records.map((record) => [collection, kind.padEnd(9), titleOf(collection, record) || record.id]),
+    records.map((record) => [collection, kind.padEnd(9), describeRecord(collection, record) || record.id]),
   )
   await writeOut(host, lines.map((cells) => `${cells.map(printableLine).join('  ')}\n`).join(''))
 }

@@ -1,6 +1,6 @@
 import { addressOf, sharedFields } from '../../client/addresses.ts'
 import { bookmarkRoots } from '../../client/bookmarks.ts'
-import { listOf, textOf, type Fields } from '../../client/fields.ts'
+import { textOf, textsOf, type Fields } from '../../client/fields.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { ClearRecord } from '../../client/crypto.ts'
 
@@ -108,7 +108,7 @@ export function leaveCycles(
  * each once, because Firefox syncs no bookmarks any more if a folder lists one twice, or is listed by a folder inside it.
  */
 export function fitChildren(changes: Map<string, Change>, live: Live): void {
-  const listed = new Set([...changes.values()].flatMap(({ clear }) => listOf<string>(clear.children)))
+  const listed = new Set([...changes.values()].flatMap(({ clear }) => textsOf(clear.children)))
   const unlisted = Map.groupBy(
     [...changes.keys()].filter((id) => !listed.has(id)),
     (id) => textOf(changes.get(id)!.clear.parentid),
@@ -120,12 +120,10 @@ export function fitChildren(changes: Map<string, Change>, live: Live): void {
       const restored = changes.get(child)
       return restored !== undefined && !(isFolder(restored.clear) && isMovedFrom(id, restored))
     }
-    const kept = listOf<string>(children).filter((child) => isRestored(child) || isHere(child))
-    const added = listOf<string>(live.get(id)?.children).filter(
-      (child) => !changes.has(child) && isHere(child),
-    )
+    const kept = textsOf(children).filter((child) => isRestored(child) || isHere(child))
+    const added = textsOf(live.get(id)?.children).filter((child) => !changes.has(child) && isHere(child))
     const fitting = [...new Set([...kept, ...added, ...(unlisted.get(id) ?? [])])]
-    if (fitting.join() !== listOf(children).join()) adapt(change, { children: fitting })
+    if (fitting.join() !== textsOf(children).join()) adapt(change, { children: fitting })
   }
 }
 
@@ -153,7 +151,7 @@ export function keepOrphans(changes: ReadonlyMap<string, Change>, live: Live): M
 function moveToOther(change: Change, changes: ReadonlyMap<string, Change>): void {
   adapt(change, { parentid: 'unfiled' })
   const other = changes.get('unfiled')
-  if (other) adapt(other, { children: [...listOf(other.clear.children), change.clear.id] })
+  if (other) adapt(other, { children: [...textsOf(other.clear.children), change.clear.id] })
 }
 
 /** Changes fields of a restored record. */
@@ -191,7 +189,7 @@ export function unlistedByFolder(
   const listed = new Set<string>()
   const unlisted = new Map<string, ClearRecord[]>()
   for (const folder of after.values()) {
-    for (const child of listOf<string>(folder.children))
+    for (const child of textsOf(folder.children))
       if (!isMovedFrom(folder.id, changes.get(child))) listed.add(child)
       else unlisted.set(folder.id, [])
   }
