@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { nearest } from '../settings/spelling.ts'
-import { exportFormats } from './data/export-formats.ts'
+import { exportFormats } from '../client/export-formats.ts'
 
 interface OptionDescription {
   /** The placeholder of its value, as shown; absent for a flag. `FILE` is the name of a file. */
@@ -149,12 +149,14 @@ saves them in a file that only you can read.`,
       account,
       format: {
         value: 'FORMAT',
-        meaning:
-          'bookmarks: html, json, csv, urls or markdown; tabs: json, csv, urls or markdown; history, passwords: csv or json',
+        meaning: Object.entries(exportFormats)
+          .map(([what, formats]) => `${what}: ${Object.keys(formats).join(', ')}`)
+          .join('; '),
       },
       folder: { value: 'NAME', meaning: 'only this bookmarks folder, by title or id' },
       since,
       output: { value: 'FILE', meaning: 'the file to write; on failure it stays unchanged' },
+      raw: { meaning: 'keep texts exact, which is not safe in spreadsheets and terminals' },
     },
     words: [{ name: 'WHAT', choices: Object.keys(exportFormats) }],
     details: `Without --format: bookmarks as HTML, which every browser imports, history and passwords as CSV, tabs and everything as JSON.

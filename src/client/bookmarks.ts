@@ -125,6 +125,40 @@ export function walk<More>(
   return found
 }
 
+/** Deeper than a person nests folders; many programs fail at a few thousand levels. */
+export const deepestLevel = 200
+
+/** A node at its place in an export. */
+export interface Placed<More = unknown> {
+  node: BookmarkNode<More>
+  /** 1 at the top of the export; never above `deepestLevel`. */
+  level: number
+  /** Its position in its list, starting at 0. */
+  index: number
+  /** The titles of its folders, separated by slashes; empty at the top. */
+  path: string
+}
+
+/** Lists the nodes of an export in order. What is deeper than `deepestLevel` is at that level, after its folder. */
+export function flattened<More>(tops: BookmarkNode<More>[]): Placed<More>[] {
+  const placed: Placed<More>[] = []
+  const waiting = tops.map((node, index) => ({ node, level: 1, index, path: node.path })).toReversed()
+  for (let next = waiting.pop(); next !== undefined; next = waiting.pop()) {
+    const { node, level, path } = next
+    placed.push(next)
+    const isDeepest = level === deepestLevel
+    const inside = path === '' ? node.title : `${path} / ${node.title}`
+    const place = { level: level + Number(!isDeepest), path: isDeepest ? path : inside }
+    waiting.push(...node.children.map((child, index) => ({ node: child, index, ...place })).toReversed())
+  }
+  return placed
+}
+
+/** Whether a node is that root folder. */
+export function isRoot({ record }: BookmarkNode, id: string): boolean {
+  return record.stored.id === id && rootTitles.has(id)
+}
+
 /** Finds folders by id, or else by title, however its accents are composed and whatever kinds of spaces it has. */
 export function foldersNamed<More>(tops: BookmarkNode<More>[], wanted: string): BookmarkNode<More>[] {
   const folders = foldersOf(tops)

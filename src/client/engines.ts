@@ -328,3 +328,9 @@ export function faultOf(collection: string, clear: Fields): string | null {
   const missing = required?.(clear).find((field) => textOf(clear[field]) === '')
   return missing === undefined ? null : `"${missing}" is missing`
 }
+
+/** Whether a record has the fields without which it means nothing. */
+export function isUsable(collection: string, clear: Fields): boolean {
+  const { required } = engineOf(collection)
+  return required?.(clear).every((field) => textOf(clear[field]) !== '') ?? true
+}

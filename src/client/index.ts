@@ -13,11 +13,13 @@ export {
 } from './bookmarks.ts'
 export {
   bookmarksCsv,
+  bookmarksFirefoxJson,
+  bookmarksHtml,
+  bookmarksJson,
   bookmarksMarkdown,
   bookmarkUrls,
-  plainBookmarks,
   type PlainBookmark,
-} from './bookmark-lists.ts'
+} from './bookmark-formats.ts'
 export { changes, type WatchOptions } from './changes.ts'
 export {
   Collection,
@@ -43,6 +45,7 @@ export { decryptRecords } from './decrypt-records.ts'
 export {
   describeRecord,
   faultOf,
+  isUsable,
   nameRecord,
   readBookmark,
   readDevice,
@@ -62,7 +65,23 @@ export {
 } from './engines.ts'
 export { ClientError, type AccountField } from './errors.ts'
 export type { Fields } from './fields.ts'
-export { bookmarksHtml, everythingJson, historyCsv, passwordsCsv } from './files.ts'
+export { exportFormats, type Exported, type Format } from './export-formats.ts'
+export {
+  deviceTabs,
+  everythingJson,
+  historyCsv,
+  historyJson,
+  passwordsCsv,
+  passwordsJson,
+  tabsCsv,
+  tabsJson,
+  tabsMarkdown,
+  tabUrls,
+  type DeviceTabs,
+  type Everything,
+} from './record-formats.ts'
+export { forHtml, forMarkdown, forSpreadsheet, printable, jsonText, markdownLink } from './safe-text.ts'
+export type { FormatOptions } from './tables.ts'
 export { addBookmark, type AddedBookmark, type NewBookmark } from './new-bookmark.ts'
 export type { ClientOptions } from './requests.ts'
 export {

@@ -1,7 +1,8 @@
 import { bookmarkTree } from '../client/bookmarks.ts'
 import { isReadable, type ReadableRecord } from '../client/collection.ts'
 import { readVisitedPage } from '../client/engines.ts'
-import { bookmarksHtml, everythingJson, historyCsv, passwordsCsv } from '../client/files.ts'
+import { bookmarksHtml } from '../client/bookmark-formats.ts'
+import { everythingJson, historyCsv, passwordsCsv } from '../client/record-formats.ts'
 import { byId, make, say } from './elements.ts'
 import type { Holdings } from './holdings.ts'
 
@@ -19,12 +20,16 @@ export function offerDownloads(current: () => Holdings): void {
     'save-bookmarks': () => saveCollection('bookmarks.html', 'text/html', 'bookmarks', bookmarksOf),
     'save-history': () => saveCollection('history.csv', 'text/csv', 'history', historyOf),
     'warn-of-passwords': () => warning.showModal(),
-    'save-passwords': () => saveCollection('passwords.csv', 'text/csv', 'passwords', passwordsCsv),
+    'save-passwords': () => saveCollection('passwords.csv', 'text/csv', 'passwords', passwordsOf),
     'keep-passwords': () => {},
     'save-everything': () => {
       const holdings = current()
-      const text = everythingJson(holdings.records(), holdings.incomplete(), new Date())
-      save('firefox-sync.json', 'application/json', text, holdings)
+      const text = everythingJson({
+        records: holdings.records(),
+        incomplete: holdings.incomplete(),
+        exportedAt: new Date(),
+      })
+      save('firefox-sync.json', 'application/json', [...text].join(''), holdings)
     },
   })) {
     byId(id).addEventListener('click', () => {
@@ -40,6 +45,7 @@ type Format = (records: ReadableRecord[]) => string
 const bookmarksOf: Format = (records) => bookmarksHtml(bookmarkTree(records))
 const historyOf: Format = (records) =>
   [...historyCsv(records.map(({ clear }) => readVisitedPage(clear)))].join('')
+const passwordsOf: Format = (records) => [...passwordsCsv(records)].join('')
 
 /** Saves a file, and says if it is incomplete. */
 function save(name: string, type: string, text: string, holdings: Holdings, collections?: string[]): void {

@@ -7,7 +7,7 @@ import { endAll, makeFolder } from '../support/executable.ts'
 import { runToEnd } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
-import type { PlainBookmark } from '../../src/client/bookmark-lists.ts'
+import type { PlainBookmark } from '../../src/client/bookmark-formats.ts'
 
 /** A bookmark with the titles of its parent folders. */
 interface Link extends PlainBookmark {

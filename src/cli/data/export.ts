@@ -1,30 +1,13 @@
-import {
-  bookmarksCsv,
-  bookmarksMarkdown,
-  bookmarkUrls,
-  inMarkdown,
-  inOneLine,
-  markdownLink,
-  plainBookmarks,
-} from '../../client/bookmark-lists.ts'
-import { bookmarkTree, folderNamed, walk, type BookmarkNode } from '../../client/bookmarks.ts'
+import { bookmarkTree, deepestLevel, folderNamed, walk, type BookmarkNode } from '../../client/bookmarks.ts'
 import { isReadable, type ReadableRecord, type SyncRecord } from '../../client/collection.ts'
+import { faultOf, isUsable, readVisitedPage } from '../../client/engines.ts'
 import { ClientError } from '../../client/errors.ts'
-import { readTabs, readVisitedPage, type Tab } from '../../client/engines.ts'
-import {
-  bookmarksHtml,
-  csv,
-  everythingJson,
-  historyCsv,
-  isoOf,
-  jsonText,
-  noFormula,
-  passwordsCsv,
-} from '../../client/files.ts'
+import { exportFormats, type Exported, type Format } from '../../client/export-formats.ts'
+import { deviceTabs } from '../../client/record-formats.ts'
+import { printable, printableLine } from '../../client/safe-text.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { isSpecial, writeWhole } from './account-file.ts'
 import { collectYoungGarbage } from './garbage.ts'
-import { exportFormats } from './export-formats.ts'
 import { readMoment } from './dates.ts'
 import { Progress } from './progress.ts'
 import { countOf, partialSuccess, readNext, someOf, withAccount, writeOut, type Session } from './session.ts'
@@ -32,13 +15,14 @@ import { UsageError } from './usage-error.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
-type What = keyof typeof exportFormats
+type What = keyof Exported
 
 interface Choice {
   format: string
   folder: string | null
   /** In ms since 1970, or null. */
   since: number | null
+  isRaw: boolean
 }
 
 /** Writes the decrypted data of an account to standard output or a file. */
@@ -48,15 +32,15 @@ export function exportData(options: GivenOptions, words: string[], host: Host): 
   const [output = null] = options.get('output') ?? []
   return withAccount(options, host, {}, async (session) => {
     const reading = new Reading(session)
-    const text = await makers[what](reading, choice)
+    const text = await write(what, reading, choice)
     reading.progress.clear()
-    await deliver(typeof text === 'string' ? [text] : frugally(text), output, host)
+    await deliver(typeof text === 'string' ? [text] : frugally(text), output, choice.isRaw, host)
     return reading.finish(output)
   })
 }
 
 function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
-  const formats = exportFormats[what]
+  const formats = Object.keys(exportFormats[what])
   const [format = formats[0]!] = options.get('format') ?? []
   if (!formats.includes(format))
     throw new UsageError(
@@ -64,7 +48,7 @@ function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
     )
   const [folder = null] = options.get('folder') ?? []
   if (folder !== null && what !== 'bookmarks') throw new UsageError('--folder only applies to bookmarks')
-  return { format, folder, since: readMoment(options, 'since', nowMs) }
+  return { format, folder, since: readMoment(options, 'since', nowMs), isRaw: options.has('raw') }
 }
 
 /** Passes on parts, and collects garbage from time to time. */
@@ -81,9 +65,15 @@ function* frugally(parts: Iterable<string>): Generator<string> {
 
 const charactersBetween = 2_000_000
 
-async function deliver(parts: Iterable<string>, output: string | null, host: Host): Promise<void> {
+async function deliver(
+  parts: Iterable<string>,
+  output: string | null,
+  isRaw: boolean,
+  host: Host,
+): Promise<void> {
   if (output === null) {
-    for (const part of parts) if (!(await writeOut(host, part))) return
+    const isExact = isRaw || !host.stdout.isTty
+    for (const part of parts) if (!(await writeOut(host, isExact ? part : printable(part)))) return
     return
   }
   try {
@@ -102,30 +92,45 @@ class Reading {
   readonly unreadable: SyncRecord[] = []
   /** Collections that could not be read, with the reason. */
   readonly incomplete = new Map<string, string>()
+  /** Some of the records that are not what their engine writes, each with what is wrong. */
+  readonly #faults: string[] = []
+  #faultCount = 0
 
   constructor(readonly session: Session) {
     this.progress = new Progress(session.host)
   }
 
-  /** Reads the readable records of a collection; `keep` returns the part to keep. */
+  /** Reads the readable records of a collection; `keep` returns the part to keep. `checks`: whether to leave out what is not of its engine. */
   async readAll<Kept>(
     collection: string,
     keep: (record: ReadableRecord) => Kept,
-    since?: number | null,
+    { since, checks = true }: { since?: number | null; checks?: boolean } = {},
   ): Promise<Kept[]> {
     const kept: Kept[] = []
     const unreadable: SyncRecord[] = []
     const options = { since: since ?? undefined }
     for await (const { records } of this.session.client.collection(collection).pages(options)) {
       for (const record of records) {
-        if (isReadable(record)) kept.push(keep(record))
-        else if (record.clear === null) unreadable.push(record)
+        if (isReadable(record)) {
+          if (checks && !this.#check(record)) continue
+          kept.push(keep(record))
+        } else if (record.clear === null) unreadable.push(record)
       }
       collectYoungGarbage()
       this.progress.show(`${collection}: ${countOf(kept.length, 'record')} read`)
     }
     for (const record of unreadable) this.unreadable.push(record)
     return kept
+  }
+
+  /** Whether a record means something; notes what is wrong with it. */
+  #check({ collection, stored, clear }: ReadableRecord): boolean {
+    const fault = faultOf(collection, clear)
+    if (fault === null) return true
+    this.#faultCount += 1
+    if (this.#faults.length < maxFaults)
+      this.#faults.push(printableLine(`${collection}/${stored.id}: ${fault}`))
+    return isUsable(collection, clear)
   }
 
   /** Reports what is missing; returns the exit code. */
@@ -136,7 +141,11 @@ class Reading {
       const ids = this.unreadable.map(({ collection, stored }) => `${collection}/${stored.id}`)
       tell(`${countOf(ids.length, 'record')} cannot be decrypted: ${someOf(ids)}`)
     }
-    const isWhole = this.incomplete.size === 0 && this.unreadable.length === 0
+    if (this.#faultCount > 0) {
+      const result = 'are not what Firefox writes. They are left out, or written without these fields:'
+      tell([`${countOf(this.#faultCount, 'record')} ${result}`, ...this.#faults].join('\n  '))
+    }
+    const isWhole = this.incomplete.size === 0 && this.unreadable.length + this.#faultCount === 0
     if (output !== null && !isWhole) tell(`Wrote ${output}, except for the above`)
     // Cron mails all output, so success is only reported on terminals.
     else if (output !== null && this.session.host.stderr.isTty) tell(`Wrote ${output}`)
@@ -144,42 +153,41 @@ class Reading {
   }
 }
 
-const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string | Iterable<string>>> = {
-  async bookmarks(reading, { format, folder, since }) {
-    const records = await reading.readAll('bookmarks', (record) => record)
-    const tree = bookmarkTree(records)
+const maxFaults = 10
+
+async function write<What extends keyof Exported>(
+  what: What,
+  reading: Reading,
+  choice: Choice,
+): Promise<string | Iterable<string>> {
+  const format: Format<Exported[What]> = exportFormats[what][choice.format]!
+  return format(await readers[what](reading, choice), { isRaw: choice.isRaw })
+}
+
+const readers: { [What in keyof Exported]: (reading: Reading, choice: Choice) => Promise<Exported[What]> } = {
+  async bookmarks(reading, { folder, since }) {
+    const tree = bookmarkTree(await reading.readAll('bookmarks', (record) => record))
     const tops = changedSince(folder === null ? tree : [folderNamed(tree, folder)], since)
-    return bookmarkFormats[format]!(tops)
+    const deep = tops.flatMap((top) => walk([top]).filter(({ level }) => level - top.level >= deepestLevel))
+    if (deep.length > 0)
+      reading.session.tell(
+        `${deep.length} bookmarks are below ${deepestLevel} folders: they are written flat`,
+      )
+    return tops
   },
-  async history(reading, { format, since }) {
+  async history(reading, { since }) {
     const keep = ({ clear }: ReadableRecord) => {
       const page = readVisitedPage(clear)
       return since === null ? page : { ...page, visits: page.visits.filter(({ atMs }) => atMs > since) }
     }
-    const read = await reading.readAll('history', keep, since)
-    const pages = since === null ? read : read.filter(({ visits }) => visits.length > 0)
-    if (format === 'csv') return historyCsv(pages)
-    return listJson(pages, ({ url, title, visits }) => ({
-      url,
-      title,
-      visits: visits.map(({ atMs, kind }) => ({ at: isoOf(atMs), kind })),
-    }))
+    const pages = await reading.readAll('history', keep, { since })
+    return since === null ? pages : pages.filter(({ visits }) => visits.length > 0)
   },
-  async passwords(reading, { format, since }) {
-    const logins = await reading.readAll('passwords', (record) => record, since)
-    return format === 'csv' ? passwordsCsv(logins) : jsonOf(logins.map(({ clear }) => clear))
-  },
-  async tabs(reading, { format, since }) {
-    const devices = await reading.readAll('tabs', ({ clear, stored }) => ({
-      device: readTabs(clear).device,
-      synced: isoOf(stored.last_modified),
-      tabs: readTabs(clear).tabs.filter(({ lastUsedMs }) => lastUsedMs >= (since ?? 0)),
-    }))
-    return tabFormats[format]!(devices)
-  },
+  passwords: (reading, { since }) => reading.readAll('passwords', (record) => record, { since }),
+  tabs: (reading, { since }) => reading.readAll('tabs', (record) => deviceTabs(record, since ?? 0)),
   async everything(reading, { since }) {
     const records: SyncRecord[] = []
-    const { client } = reading.session
+    const { client, host } = reading.session
     for (const { name } of await client.collections()) {
       if (name === 'crypto') continue
       try {
@@ -188,73 +196,17 @@ const makers: Record<What, (reading: Reading, choice: Choice) => Promise<string 
           ...record,
           stored: { ...record.stored, payload: undefined },
         })
-        records.push(...(await readNext(client, reading.readAll(name, light, since))))
+        // Nothing is left out, so nothing is checked.
+        const found = await readNext(client, reading.readAll(name, light, { since, checks: false }))
+        for (const record of found) records.push(record)
       } catch (error) {
         if (!(error instanceof ClientError) || error.field !== null) throw error
         reading.incomplete.set(name, error.message)
       }
     }
-    return everythingJson(
-      [...records, ...reading.unreadable],
-      reading.incomplete,
-      new Date(reading.session.host.now()),
-    )
+    for (const record of reading.unreadable) records.push(record)
+    return { records, incomplete: reading.incomplete, exportedAt: new Date(host.now()) }
   },
-}
-
-const bookmarkFormats: Record<string, (tops: BookmarkNode[]) => string> = {
-  html: bookmarksHtml,
-  json: (tops) => jsonOf(plainBookmarks(tops)),
-  csv: bookmarksCsv,
-  urls: bookmarkUrls,
-  markdown: bookmarksMarkdown,
-}
-
-interface DeviceTabs {
-  device: string
-  synced: string
-  tabs: Tab[]
-}
-
-const tabFormats: Record<string, (devices: DeviceTabs[]) => string> = {
-  json: (devices) =>
-    jsonOf(
-      devices.map(({ device, synced, tabs }) => {
-        const plain = tabs.map(({ title, url, lastUsedMs }) => ({ title, url, used: isoOf(lastUsedMs) }))
-        return { device, synced, tabs: plain }
-      }),
-    ),
-  csv: (devices) => {
-    const rows = devices.flatMap(({ device, tabs }) =>
-      tabs.map(({ title, url, lastUsedMs }) => [...[device, title, url].map(noFormula), isoOf(lastUsedMs)]),
-    )
-    return csv([['device', 'title', 'url', 'used'], ...rows])
-  },
-  urls: (devices) => devices.flatMap(({ tabs }) => tabs.map(({ url }) => `${inOneLine(url)}\n`)).join(''),
-  markdown: (devices) =>
-    devices
-      .map(({ device, tabs }) => {
-        const links = tabs.map(({ title, url }) => markdownLink(title, url))
-        return `# ${inMarkdown(device)}\n\n${links.map((link) => `- ${link}\n`).join('')}`
-      })
-      .join('\n'),
-}
-
-const itemsInPart = 1000
-
-/** Formats a list like `jsonOf`, in parts because it may be long. */
-function* listJson<Item>(items: Item[], shownAs: (item: Item) => unknown): Generator<string> {
-  if (items.length === 0) return yield jsonOf([])
-  for (let from = 0; from < items.length; from += itemsInPart) {
-    const part = items.slice(from, from + itemsInPart).map(shownAs)
-    // Without the brackets, which are on their own lines.
-    yield (from === 0 ? '[\n' : ',\n') + jsonText(part, 2).slice(2, -2)
-  }
-  yield '\n]\n'
-}
-
-function jsonOf(value: unknown): string {
-  return `${jsonText(value, 2)}\n`
 }
 
 /** The nodes changed after a time, with their folders. */

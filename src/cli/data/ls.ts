@@ -1,15 +1,8 @@
 import { ClientError } from '../../client/errors.ts'
 import { describeRecord } from '../../client/engines.ts'
-import { isoOf, jsonText } from '../../client/files.ts'
-import {
-  describeAbsent,
-  partialSuccess,
-  printableLine,
-  refuseKeys,
-  withAccount,
-  writeOut,
-  type Session,
-} from './session.ts'
+import { printableLine, jsonText } from '../../client/safe-text.ts'
+import { isoOf } from '../../client/tables.ts'
+import { describeAbsent, partialSuccess, refuseKeys, withAccount, writeOut, type Session } from './session.ts'
 import { UsageError } from './usage-error.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { GivenOptions } from '../command-line.ts'

@@ -1,4 +1,5 @@
 import { ClientError } from '../../client/errors.ts'
+import { printable, printableLine } from '../../client/safe-text.ts'
 import { SyncClient } from '../../client/sync-client.ts'
 import { errno } from '../../domain/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
@@ -9,6 +10,8 @@ import type { Account } from '../../client/account.ts'
 import type { Bridge } from '../../service/bridge.ts'
 import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
+
+export { printable, printableLine }
 
 /** Mozilla's token server, the default. */
 export const mozillaTokenServer = 'https://token.services.mozilla.com'
@@ -120,16 +123,6 @@ function adviceFor({ field, errno: number }: ClientError): string {
   if (number === errno.unknownPath)
     return ': the bridge does not expose this collection, or BRIDGE_URL has a wrong path'
   return field === null || field === 'bridgeUrl' ? '' : '\nGet new values with "sync-bridge connect".'
-}
-
-/** Makes text safe for a terminal: titles come from web pages and may contain control characters. */
-export function printable(text: unknown): string {
-  return String(text).replaceAll(/(?!\n)[\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu, ' ')
-}
-
-/** The same for a single line. */
-export function printableLine(text: unknown): string {
-  return printable(text).replaceAll('\n', ' ')
 }
 
 const maxShown = 10
