@@ -3,8 +3,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
-import { descriptions, generalHelp, defaultSettingsFile } from '../src/cli/command-line.ts'
+import { placeholderOf } from '../src/cli/command.ts'
 import { accountPath } from '../src/cli/data/account-file.ts'
+import { createProgram, exitCodes } from '../src/cli/run.ts'
+import { defaultSettingsFile } from '../src/cli/service/systemd-unit.ts'
 import { formatAccount } from '../src/client/account.ts'
 import { createLog } from '../src/observability/log.ts'
 import { logEvents } from '../src/observability/log-events.ts'
@@ -104,7 +106,7 @@ function nameSections(): Section[] {
       entries: Array.from(removedSettings, (name): Entry => [name, '']),
     },
     { title: 'Commands', kind: 'command', entries: commandEntries() },
-    { title: 'Exit codes', kind: 'exit code', entries: exitCodes() },
+    { title: 'Exit codes', kind: 'exit code', entries: Object.entries(exitCodes) },
     {
       title: 'Environment',
       kind: 'variable',
@@ -165,22 +167,22 @@ function remedyFor(kind: string, path: string): string {
 }
 
 function commandEntries(): Entry[] {
-  const own = descriptions.flatMap(([command, { summary, options, words = [] }]): Entry[] => [
-    [command, summary],
-    ...words.flatMap(({ name, choices = [name] }) =>
-      choices.map((word): Entry => [`${command} ${word}`, '']),
-    ),
-    ...Object.entries(options).map(([option, { value = '', meaning }]): Entry => {
-      return [`${command} --${option} ${value}`.trimEnd(), meaning]
-    }),
-  ])
+  const own = createProgram().commands.flatMap((command): Entry[] => {
+    const name = command.name()
+    return [
+      [name, command.summary()],
+      ...command.registeredArguments.flatMap((argument) =>
+        (argument.argChoices ?? [argument.name()]).map((word): Entry => [`${name} ${word}`, '']),
+      ),
+      ...command.options.map((option): Entry => {
+        return [`${name} ${option.long} ${placeholderOf(option)}`.trimEnd(), option.description]
+      }),
+      ...command.options.flatMap(({ short, long }): Entry[] =>
+        short === undefined ? [] : [[`${name} ${short}`, `the same as ${long}`]],
+      ),
+    ]
+  })
   return [...own, ['help', 'show the commands, or the options of one'], ['version', 'show the version']]
-}
-
-// The help lists them in one line: "Exit codes: 0 success, 1 failure, …".
-function exitCodes(): Entry[] {
-  const [, codes] = /^Exit codes: (.*?)\.?$/m.exec(generalHelp)!
-  return Array.from(codes!.matchAll(/(\d) (.*?)(?:, (?=\d)|$)/g), ([, code, meaning]) => [code!, meaning!])
 }
 
 function eventEntries(): Entry[] {
@@ -252,7 +254,12 @@ const variables: Record<string, string> = {
 
 // The help mentions them in its texts.
 function environmentEntries(): Entry[] {
-  const helps = descriptions.map(([, { details = '', options }]) => details + JSON.stringify(options)).join()
+  const helps = createProgram()
+    .commands.flatMap((command) => [
+      command.description(),
+      ...command.options.map(({ description }) => description),
+    ])
+    .join()
   return [...new Set(helps.match(/\b(?!SERVICE_)[A-Z]+(?:_[A-Z]+)+\b/g))].map((name) => {
     const meaning = variables[name]
     if (meaning === undefined)
@@ -274,7 +281,7 @@ function fileEntries(): Entry[] {
     [defaultSettingsFile, 'the settings of the service'],
     ...credentials.map((path): Entry => [path, 'the secret that encrypts the cache']),
     [
-      accountPath(new Map(), { environment: { HOME: '~' } }),
+      accountPath(undefined, { environment: { HOME: '~' } }),
       'your account; `$XDG_CONFIG_HOME` replaces `~/.config`',
     ],
   ]

@@ -1,4 +1,5 @@
-import { descriptions, generalHelp, type CommandDescription } from '../src/cli/command-line.ts'
+import { createProgram, describeArgument, describeOption, exitCodes } from '../src/cli/run.ts'
+import type { AnyCommand } from '../src/cli/command.ts'
 
 const summary = 'record-storage REST access to Firefox Sync'
 
@@ -6,17 +7,17 @@ const summary = 'record-storage REST access to Firefox Sync'
 export function manualPages(version: string, date: string): Record<string, string> {
   const head = (name: string) =>
     `.TH ${name.toUpperCase()} 1 "${date}" "sync-bridge ${version}" "User Commands"`
-  const pages = descriptions.map(([command, description]) => {
-    const name = `sync-bridge-${command}`
-    return [`${name}.1`, `${head(name)}\n${commandPage(name, command, description)}`]
+  const pages = createProgram().commands.map((command) => {
+    const name = `sync-bridge-${command.name()}`
+    return [`${name}.1`, `${head(name)}\n${commandPage(name, command)}`]
   })
   return { 'sync-bridge.1': `${head('sync-bridge')}\n${mainPage()}`, ...Object.fromEntries(pages) }
 }
 
 function mainPage(): string {
-  const [, codes] = /^Exit codes: (.*)$/m.exec(generalHelp)!
-  const list = descriptions.map(
-    ([command, { summary: short }]) => `.TP\n.BR sync\\-bridge\\-${escape(command)} (1)\n${escape(short)}`,
+  const codes = Object.entries(exitCodes).map((entry) => `.TP\n${entry.join('\n')}`)
+  const list = createProgram().commands.map(
+    (command) => `.TP\n.BR sync\\-bridge\\-${escape(command.name())} (1)\n${escape(command.summary())}`,
   )
   return `.SH NAME
 sync\\-bridge \\- ${summary}
@@ -30,7 +31,7 @@ The service never holds the encryption key.
 .SH COMMANDS
 ${list.join('\n')}
 .SH EXIT STATUS
-${escape(codes!)}
+${codes.join('\n')}
 .SH FILES
 .TP
 .I /etc/sync\\-bridge/sync\\-bridge.ini
@@ -47,20 +48,29 @@ Guides, of which run.md and troubleshooting.md are for operators, and examples.
 `
 }
 
-function commandPage(name: string, command: string, description: CommandDescription): string {
-  const { usage, summary: short, options, details } = description
-  const list = Object.entries(options).map(([option, { value, meaning }]) => {
-    const argument = value === undefined ? '' : ` \\fI${escape(value)}\\fR`
-    return `.TP\n\\fB\\-\\-${escape(option)}\\fR${argument}\n${escape(meaning)}`
+function commandPage(name: string, command: AnyCommand): string {
+  const options = command.options.map((option) => {
+    const [, names, value = ''] = /^([^<]+?)(?: <(.+)>)?$/.exec(option.flags)!
+    const placeholder = value === '' ? '' : ` \\fI${escape(value)}\\fR`
+    return `.TP\n\\fB${escape(names!)}\\fR${placeholder}\n${escape(describeOption(option))}`
   })
+  const words = command.registeredArguments.map(
+    (argument) => `.TP\n\\fI${escape(argument.name())}\\fR\n${escape(describeArgument(argument))}`,
+  )
   return `.SH NAME
-${escape(name)} \\- ${escape(short)}
+${escape(name)} \\- ${escape(command.summary())}
 .SH SYNOPSIS
-.B sync\\-bridge ${escape(command)}
-${escape(usage)}
-${list.length === 0 ? '' : `.SH OPTIONS\n${list.join('\n')}\n`}${details ? `.SH DESCRIPTION\n${escape(details)}\n` : ''}.SH SEE ALSO
+.B sync\\-bridge ${escape(command.name())}
+${escape(command.usage())}
+.SH DESCRIPTION
+${escape(command.description())}
+${section('ARGUMENTS', words)}${section('OPTIONS', options)}.SH SEE ALSO
 .BR sync\\-bridge (1)
 `
+}
+
+function section(title: string, entries: string[]): string {
+  return entries.length === 0 ? '' : `.SH ${title}\n${entries.join('\n')}\n`
 }
 
 /** Escapes text for the formatter. */

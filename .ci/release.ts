@@ -20,7 +20,8 @@ import { createGzip, gzipSync } from 'node:zlib'
 
 import { Glob } from 'bun'
 import { completionScript } from '../src/cli/completion.ts'
-import { systemdUnit } from '../src/cli/service/systemd-unit.ts'
+import { createProgram } from '../src/cli/run.ts'
+import { defaultSettingsFile, systemdUnit } from '../src/cli/service/systemd-unit.ts'
 import { annotatedIni } from '../src/settings/settings-text.ts'
 import { archive } from './archive.ts'
 import { imageNeeds, makeContainerImage, type Architecture } from './container-image.ts'
@@ -149,9 +150,9 @@ function sharedFiles(epoch: number): Record<string, string | Uint8Array> {
       ...Object.entries(documents(project)),
       ['LICENSES.txt', licenseList(readProduct(), shippedPackages(project))],
     ]),
-    ['bash-completion/completions/sync-bridge', completionScript('bash')],
-    ['zsh/site-functions/_sync-bridge', completionScript('zsh')],
-    ['fish/vendor_completions.d/sync-bridge.fish', completionScript('fish')],
+    ['bash-completion/completions/sync-bridge', completionScript('bash', createProgram().commands)],
+    ['zsh/site-functions/_sync-bridge', completionScript('zsh', createProgram().commands)],
+    ['fish/vendor_completions.d/sync-bridge.fish', completionScript('fish', createProgram().commands)],
   ])
 }
 
@@ -201,9 +202,9 @@ async function makePackage(
     changelog: debianChangelog(product.version, epoch),
     manualPages: manualPages(product.version, dayOf(epoch)),
     completions: {
-      'bash-completion/completions/sync-bridge': completionScript('bash'),
-      'zsh/vendor-completions/_sync-bridge': completionScript('zsh'),
-      'fish/vendor_completions.d/sync-bridge.fish': completionScript('fish'),
+      'bash-completion/completions/sync-bridge': completionScript('bash', createProgram().commands),
+      'zsh/vendor-completions/_sync-bridge': completionScript('zsh', createProgram().commands),
+      'fish/vendor_completions.d/sync-bridge.fish': completionScript('fish', createProgram().commands),
     },
     epoch,
     compression,
@@ -243,7 +244,7 @@ function readProduct(): Product {
 
 function unitText(): string {
   const host = { standalone: true, executablePath: '/usr/bin/sync-bridge', cwd: '/' }
-  return systemdUnit(null, host as Host)
+  return systemdUnit(defaultSettingsFile, host as Host)
 }
 
 // A secret in this file would be public, so operators must generate one.

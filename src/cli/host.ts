@@ -1,3 +1,4 @@
+import { edenGC } from 'bun:jsc'
 import { closeSync, openSync, readSync, statSync } from 'node:fs'
 import { fetchSlotsOf } from './service/runtime-environment.ts'
 import { outputTo, type Output } from './output.ts'
@@ -18,6 +19,8 @@ export interface Host extends BridgeHost {
   /** Whether this is the built executable. */
   standalone: boolean
   cwd: string
+  /** Variables that added trusted certificates before this program started, which can't be undone. */
+  trusting?: string[]
   /** Handles a signal, which then no longer ends the process. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): void
   /** Related processes; absent in tests without processes. */
@@ -55,6 +58,14 @@ export function processHost() {
     await Promise.race([Promise.all([stdout.drained(), stderr.drained()]), Bun.sleep(timeoutMs)])
   }
   return { ...host, drain }
+}
+
+/**
+ * Collects recent garbage, in a few milliseconds. The runtime would wait until there is as much garbage as data, which doubles the memory
+ * of a large export.
+ */
+export function collectYoungGarbage(): void {
+  edenGC()
 }
 
 /** The last known value: the runtime reads it from a file, which fails if the process has too many files open. */

@@ -1,136 +1,154 @@
-import { annotatedIni } from '../settings/settings-text.ts'
-import { nearest } from '../settings/spelling.ts'
+import { CommanderError, Command } from '@commander-js/extra-typings'
 import { commit, name, version } from '../version.ts'
-import { check, probe } from './service/check.ts'
-import {
-  commandHelp,
-  commands,
-  dataCommandNames,
-  generalHelp,
-  readArguments,
-  type CommandName,
-  type GivenOptions,
-} from './command-line.ts'
-import { completionScript, type Shell } from './completion.ts'
-import { healthcheck } from './service/healthcheck.ts'
-import { loadSettings, scrubEnvironment } from './service/load-settings.ts'
+import { UsageError, type AnyCommand, type Perform } from './command.ts'
+import { commandsByGroup, type Programs } from './commands.ts'
 import { print } from './output.ts'
-import { readSandboxOptions, sandbox } from './service/sandbox.ts'
-import { serve } from './service/serve.ts'
-import { add } from './data/add.ts'
-import { backup } from './data/backup.ts'
-import { connect, disconnect } from './data/connect.ts'
-import { exportData } from './data/export.ts'
-import { ls } from './data/ls.ts'
-import { open } from './data/open.ts'
-import { restore } from './data/restore.ts'
-import { UsageError } from './data/usage-error.ts'
-import { watch } from './data/watch.ts'
-import { systemdUnit } from './service/systemd-unit.ts'
+import { scrubEnvironment } from './service/load-settings.ts'
 import type { Host } from './host.ts'
-import type { RereadSettings } from './service/reload.ts'
 
-/**
- * The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit
- * code: 0 success, 1 failure, 2 usage error or bad settings, 3 partial success.
- */
-export async function run(
-  args: string[],
-  host: Host,
-  implementations: Commands = realCommands,
-): Promise<number> {
-  const [command, ...rest] = args
-  if (command === undefined) {
-    host.stderr.write(generalHelp)
-    return 2
+/** The meaning of each exit code. */
+export const exitCodes = {
+  0: 'success',
+  1: 'failure',
+  2: 'usage error or bad settings',
+  3: 'partial success',
+}
+
+/** The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit code. */
+export async function run(args: string[], host: Host, programs?: Programs): Promise<number> {
+  let shown = ''
+  let code = 0
+  const perform: Perform =
+    (handler, { connections } = { connections: true }) =>
+    async (...given) => {
+      const { problems, trusting } = scrubEnvironment(connections ? host.environment : {})
+      for (const problem of problems) host.stderr.write(`${problem}\n`)
+      code = problems.length > 0 ? 2 : await handler({ ...host, trusting }, ...given)
+    }
+  const program = createProgram({
+    perform,
+    programs,
+    writeOut: (text) => void (shown += text),
+    writeErr: (text) => void host.stderr.write(text),
+  })
+  try {
+    await program.parseAsync(spelledOut(args, program), { from: 'user' })
+    return code
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    return error.exitCode === 0 ? print(host, shown) : 2
   }
-  if (command === 'help' && rest.length > 0) return run([...rest, '--help'], host)
-  if (['help', '--help', '-h'].includes(command)) return print(host, generalHelp)
-  if (['version', '--version', '-V'].includes(command))
-    return print(host, `${name} ${version} (commit ${commit})\n`)
-  if (!isCommand(command)) return complain(host, null, describeUnknown(command))
-  const given = readArguments(commands[command], rest)
-  if ('error' in given) return complain(host, command, given.error)
-  const { options, words } = given
-  if (options.has('help')) return print(host, commandHelp(command))
-  const { problems, trusting } = scrubEnvironment(connecting.has(command) ? host.environment : {})
-  for (const problem of problems) host.stderr.write(`${problem}\n`)
-  if (problems.length > 0) return 2
+}
 
-  const [path = null] = options.get('config') ?? []
-  switch (command) {
-    case 'init':
-      return print(host, annotatedIni(host.randomBytes(32).toHex()))
-    case 'systemd-unit':
-      return print(host, systemdUnit(path, host))
-    case 'completion':
-      return print(host, completionScript(words[0] as Shell))
-    case 'healthcheck': {
-      const [url] = options.get('url') ?? []
-      if (url === undefined) return complain(host, command, '--url is missing')
-      return healthcheck(url, options.has('deep'), host)
+interface Surroundings {
+  perform: Perform
+  programs?: Programs
+  /** Take help and error messages. */
+  writeOut(text: string): void
+  writeErr(text: string): void
+}
+
+const nothing: Surroundings = { perform: () => async () => {}, writeOut() {}, writeErr() {} }
+
+/** The commands and options of the program; by default, its commands do nothing. */
+export function createProgram({ perform, programs, writeOut, writeErr }: Surroundings = nothing): AnyCommand {
+  const program = new Command(name)
+    .description('Serves a Firefox Sync storage through the Kinto record-storage protocol.')
+    .usage('COMMAND [options]')
+    .version(`${name} ${version} (commit ${commit})`, '-V, --version', 'show the version')
+    .helpOption('-h, --help', 'show the commands; after a command, its options')
+    .helpCommand(false)
+    .showHelpAfterError(`Try "${name} --help".`)
+    .exitOverride()
+    .configureOutput({
+      writeOut,
+      writeErr,
+      outputError: (text, write) => write(`${name}: ${inOneLine(text)}\n`),
+    })
+    .configureHelp({
+      optionDescription: describeOption,
+      argumentDescription: describeArgument,
+      subcommandTerm: (command) => command.name(),
+    })
+    .addHelpText('after', afterHelp)
+  for (const [group, factories] of Object.entries(commandsByGroup(programs))) {
+    for (const create of factories) {
+      const command = create(withUsageErrors(perform)).helpGroup(`${group}:`)
+      command
+        .copyInheritedSettings(program)
+        .helpOption('-h, --help', 'show this')
+        .showHelpAfterError(`Try "${name} ${command.name()} --help".`)
+        .hook('preAction', refuseEmptyValues)
+      program.addCommand(command)
     }
-    case 'serve': {
-      const reread: RereadSettings = (report) => loadSettings(path, host, [], report)?.settings ?? null
-      const supervisor = host.processes?.supervisor
-      const settings = supervisor
-        ? await supervisor.askSettings()
-        : loadSettings(path, host, trusting)?.settings
-      return settings ? implementations.serve(settings, host, reread) : 2
-    }
-    case 'check':
-      return check(path, trusting, options, host, implementations.probe)
-    case 'sandbox': {
-      const choices = readSandboxOptions(options)
-      if (typeof choices === 'string') return complain(host, command, choices)
-      return implementations.sandbox(choices, host)
-    }
-    default:
+  }
+  return program
+}
+
+const afterHelp = `
+Exit codes: ${Object.entries(exitCodes)
+  .map((entry) => entry.join(' '))
+  .join(', ')}.
+To try it: ${name} sandbox. With your own data: ${name} connect`
+
+/** Why these arguments would be refused, in one line; null if they are right. Executes nothing. */
+export function usageProblem(args: string[]): string | null {
+  let problem = ''
+  const program = createProgram({ ...nothing, writeErr: (text) => void (problem += text) })
+  try {
+    program.parse(spelledOut(args, program), { from: 'user' })
+    return null
+  } catch (error) {
+    if (!(error instanceof CommanderError)) throw error
+    return error.exitCode === 0 ? null : problem.split('\n')[0]!
+  }
+}
+
+/** Replaces the words `help` and `version` by the options. */
+function spelledOut(args: string[], program: AnyCommand): string[] {
+  const [first = '', ...rest] = args
+  if (first === 'help' && rest.length > 0) return spelledOut([rest[0]!, '--help'], program)
+  if (first === 'help' || first === 'version') return [`--${first}`]
+  // With --help, the library would show the general help for an unknown command.
+  const isKnown = program.commands.some((command) => command.name() === first)
+  return isKnown || first.startsWith('-') || args.length === 0 ? args : [first]
+}
+
+function inOneLine(text: string): string {
+  return text
+    .replace(/^error: /, '')
+    .trimEnd()
+    .replaceAll('\n', ' ')
+}
+
+/** The option's meaning and default value, for people; a meaning names the choices itself. */
+export function describeOption({ description, defaultValue }: AnyCommand['options'][number]): string {
+  return defaultValue === undefined ? description : `${description} (default: ${String(defaultValue)})`
+}
+
+/** The argument's meaning and possible values, for people. */
+export function describeArgument({
+  description,
+  argChoices,
+}: AnyCommand['registeredArguments'][number]): string {
+  return argChoices ? `${description}: ${argChoices.join(', ')}` : description
+}
+
+// A script's unset variable must not be a silent default.
+function refuseEmptyValues(_: AnyCommand, command: AnyCommand): void {
+  const empty = command.options.find((option) => command.getOptionValue(option.attributeName()) === '')
+  if (empty) command.error(`option '${empty.flags}' needs a value`)
+}
+
+/** Reports a `UsageError` as the library reports its own. */
+function withUsageErrors(perform: Perform): Perform {
+  return (handler, needs) =>
+    perform(async (host, ...given) => {
       try {
-        return await dataCommands[command](options, words, host)
+        return await handler(host, ...given)
       } catch (error) {
-        if (error instanceof UsageError) return complain(host, command, error.message)
-        throw error
+        if (!(error instanceof UsageError)) throw error
+        return (given.at(-1) as AnyCommand).error(error.message)
       }
-  }
+    }, needs)
 }
-
-/** The commands for the owner of an account. */
-const dataCommands: Record<
-  (typeof dataCommandNames)[number],
-  (options: GivenOptions, words: string[], host: Host) => Promise<number>
-> = {
-  connect: (options, _, host) => connect(options, host),
-  disconnect: (options, _, host) => disconnect(options, host),
-  ls,
-  export: exportData,
-  backup,
-  restore,
-  add,
-  watch,
-  open: (options, _, host) => open(options, host),
-}
-
-/** The commands that make connections. */
-const connecting = new Set<string>(['serve', 'sandbox', 'check', 'healthcheck', ...dataCommandNames])
-
-function isCommand(word: string): word is CommandName {
-  return Object.hasOwn(commands, word)
-}
-
-function complain(host: Host, command: CommandName | null, error: string): number {
-  const help = command === null ? `${name} --help` : `${name} ${command} --help`
-  host.stderr.write(`${name}: ${error}\nTry "${help}".\n`)
-  return 2
-}
-
-function describeUnknown(argument: string): string {
-  const meant = nearest(argument, [...Object.keys(commands), 'help', 'version'])
-  const kind = argument.startsWith('-') ? 'option' : 'command'
-  return `unknown ${kind} ${JSON.stringify(argument)}${meant ? `: did you mean ${meant}?` : ''}`
-}
-
-export type Commands = typeof realCommands
-
-/** The commands that start something or connect to others. They return the exit code. */
-const realCommands = { serve, sandbox, probe }

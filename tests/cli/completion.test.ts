@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { writeFileSync } from 'node:fs'
 import { completionScript, type Shell } from '../../src/cli/completion.ts'
+import { createProgram } from '../../src/cli/run.ts'
 import { eventually } from '../support/eventually.ts'
 import { hasNoTerminals } from '../support/machine.ts'
 import { temporaryFolder } from '../support/processes.ts'
@@ -32,7 +33,7 @@ describe('completionScript', () => {
     const isMissing = hasNoTerminals || Bun.which(shell) === null
     it.skipIf(isMissing)('completes what is typed before the Tab key', async () => {
       using folder = temporaryFolder()
-      writeFileSync(folder.file('_sync-bridge'), completionScript(shell))
+      writeFileSync(folder.file('_sync-bridge'), completionScript(shell, createProgram().commands))
       writeFileSync(folder.file('settings.ini'), '')
       const env = { PATH: '/usr/bin:/bin', HOME: folder.path, TERM: 'xterm' }
       const { child, type, shown } = startOnTerminal(command, { cwd: folder.path, env })

@@ -1,7 +1,7 @@
 import type { Host } from '../../src/cli/host.ts'
 import type { Output } from '../../src/cli/output.ts'
 import type { Verdicts } from '../../src/cli/service/check.ts'
-import type { Commands } from '../../src/cli/run.ts'
+import type { Programs } from '../../src/cli/commands.ts'
 import type { SandboxOptions } from '../../src/cli/service/sandbox.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
@@ -71,7 +71,7 @@ function outputTo(take: (text: string) => void): Output {
 
 /** Commands that record their arguments and exit with 7. Their probes return the given results. */
 export function fakeCommands(verdicts: Verdicts = {}) {
-  const programs: Commands & { served: Settings[]; sandboxes: SandboxOptions[]; probed: number } = {
+  const programs: Programs & { served: Settings[]; sandboxes: SandboxOptions[]; probed: number } = {
     served: [],
     sandboxes: [],
     probed: 0,

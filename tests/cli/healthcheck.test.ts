@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 
+import { run } from '../../src/cli/run.ts'
 import { healthcheck } from '../../src/cli/service/healthcheck.ts'
 import { fakeHost } from './fake-host.ts'
 
@@ -68,7 +69,7 @@ describe('healthcheck', () => {
   it.each(['127.0.0.1:8000', 'ftp://host', 'x\ny'])('rejects %j', async (address) => {
     const host = fakeHost()
 
-    expect(await healthcheck(address, false, host)).toBe(2)
-    expect(host.err).toBe(`sync-bridge: --url ${JSON.stringify(address)} is not an http(s) URL\n`)
+    expect(await run(['healthcheck', '--url', address], host)).toBe(2)
+    expect(host.err).toStartWith(`sync-bridge: --url ${JSON.stringify(address)} is not an http(s) URL\n`)
   })
 })

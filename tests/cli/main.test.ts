@@ -23,7 +23,7 @@ describe('main', () => {
     ])
     expect([wrong.exitCode, wrong.stderr.toString()]).toEqual([
       2,
-      'sync-bridge: unknown command "nothing"\nTry "sync-bridge --help".\n',
+      `sync-bridge: unknown command 'nothing'\nTry "sync-bridge --help".\n`,
     ])
   })
 

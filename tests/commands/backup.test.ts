@@ -423,15 +423,6 @@ describe('backup', () => {
     expect(readdirSync(folder).toSorted()).toEqual(kept)
     expect(said).toStartWith(`From ${join(folder, kept[1]!)}\n`)
   })
-
-  it('rejects an invalid number of backups', async () => {
-    const { user, folder } = someone('caller')
-
-    const { said, code } = await run(user, ['backup', folder, '--keep', '0'])
-
-    expect(said).toStartWith('sync-bridge: --keep "0" is not a number of backups')
-    expect(code).toBe(2)
-  })
 })
 
 describe('restore', () => {

@@ -1,4 +1,4 @@
-import { commands, readArguments } from '../../src/cli/command-line.ts'
+import { usageProblem } from '../../src/cli/run.ts'
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -78,10 +78,11 @@ describe('compose.yaml', () => {
   })
 
   it('makes a backup with a command of the same image', () => {
-    const [name, ...words] = services.backup!.command!
+    const { command } = services.backup!
 
     expect(services.backup!.image).toBe(image)
-    expect(readArguments(commands[name as 'backup'], words)).toMatchObject({ words: ['/backups'] })
+    expect(command!.slice(0, 2)).toEqual(['backup', '/backups'])
+    expect(usageProblem(command!)).toBeNull()
   })
 
   it('sets the same variables of the runtime as the unit and the image', () => {

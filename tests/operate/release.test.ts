@@ -15,7 +15,7 @@ import { Glob } from 'bun'
 
 import { manualPages } from '../../.ci/manual-page.ts'
 import { release } from '../../.ci/release.ts'
-import { descriptions } from '../../src/cli/command-line.ts'
+import { createProgram } from '../../src/cli/run.ts'
 import { environmentLines } from '../../src/cli/service/runtime-environment.ts'
 import { eventually } from '../support/eventually.ts'
 import { freePort } from '../support/free-port.ts'
@@ -140,7 +140,7 @@ describe('the manual pages', () => {
 
     expect(pages.map(([name]) => name)).toEqual([
       'sync-bridge.1',
-      ...descriptions.map(([name]) => `sync-bridge-${name}.1`),
+      ...createProgram().commands.map((command) => `sync-bridge-${command.name()}.1`),
     ])
     for (const [name, text] of pages) {
       writeFileSync(folder.file(name), text)

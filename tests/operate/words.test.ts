@@ -2,7 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { Glob } from 'bun'
-import { commands, readArguments, type CommandDescription } from '../../src/cli/command-line.ts'
+import { usageProblem } from '../../src/cli/run.ts'
 
 const root = join(import.meta.dir, '../..')
 const read = (name: string) => readFileSync(join(root, name), 'utf8')
@@ -149,13 +149,10 @@ function commandsIn(text: string): string[] {
 
 /** Why the executable rejects this command, or null. */
 function problemOf(command: string): string | null {
-  const [name = '', ...args] = command.match(/'[^']*'|"[^"]*"|\S+/g) ?? []
-  if (['help', 'version'].includes(name)) return null
-  if (!Object.hasOwn(commands, name)) return `there is no command "${name}"`
-  // With --help, a command does not need its arguments.
-  const result = readArguments(commands[name as keyof typeof commands] as CommandDescription, [
-    ...args,
-    '--help',
-  ])
-  return 'error' in result ? result.error : null
+  const words = (command.match(/'[^']*'|"[^"]*"|\S+/g) ?? []).map((word) =>
+    word.replace(/^(["'])(.*)\1$/, '$2'),
+  )
+  const problem = usageProblem(words.map((word) => (word === 'COMMAND' ? 'serve' : word)))
+  // A page may name a command without its arguments.
+  return problem?.includes('missing required argument') ? null : problem
 }

@@ -16,12 +16,11 @@ import { basename, dirname, join, resolve } from 'node:path'
 import { formatAccount, parseAccount, type Account } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
 /** The path of the account file: `--account`, else `SYNC_BRIDGE_ACCOUNT`, else a file in the user's configuration. */
-export function accountPath(options: GivenOptions, { environment }: Pick<Host, 'environment'>): string {
-  const [given = environment.SYNC_BRIDGE_ACCOUNT] = options.get('account') ?? []
+export function accountPath(named: string | undefined, { environment }: Pick<Host, 'environment'>): string {
+  const given = named ?? environment.SYNC_BRIDGE_ACCOUNT
   if (given) return given
   const { XDG_CONFIG_HOME, HOME } = environment
   const configuration = XDG_CONFIG_HOME || (HOME && join(HOME, '.config'))

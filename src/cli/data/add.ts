@@ -1,20 +1,31 @@
 import { addBookmark, checkUrl } from '../../client/new-bookmark.ts'
+import { describeCommand, Option, several, type CommandFactory } from '../command.ts'
+import { accountOption, folderOption, ownBridge } from './options.ts'
 import { withAccount, writeOut } from './session.ts'
-import type { GivenOptions } from '../command-line.ts'
-import type { Host } from '../host.ts'
 
 /** Adds a bookmark like Firefox does; prints its id. */
-export function add(options: GivenOptions, [url]: string[], host: Host): Promise<number> {
-  return withAccount(options, host, {}, async ({ client, writable, tell }) => {
-    writable.add('bookmarks')
-    checkUrl(url!)
-    const [title] = options.get('title') ?? []
-    const [folder] = options.get('folder') ?? []
-    const tags = options.get('tag') ?? []
-    const added = await addBookmark(client, { url: url!, title, folder, tags })
-    tell(`Added to ${added.folder}`)
-    if (added.isUnlisted) tell('The folder changed meanwhile: Firefox will show the bookmark at its end')
-    await writeOut(host, `${added.id}\n`)
-    return 0
-  })
-}
+export const addCommand: CommandFactory = (perform) =>
+  describeCommand(
+    'add',
+    'add a bookmark, the way Firefox does',
+    `Prints the id of the bookmark.\n\n${ownBridge}`,
+  )
+    .argument('<URL>', 'its address')
+    .addOption(accountOption)
+    .option('-t, --title <TITLE>', 'its title; the address by default')
+    .addOption(folderOption('its folder, by title or id; "Other Bookmarks" by default'))
+    .addOption(new Option('--tag <TAG>', 'a tag; may be given several times').argParser(several(String)))
+    .action(
+      perform((host, url, { account, title, folder, tag: tags = [] }) =>
+        withAccount(account, host, {}, async ({ client, writable, tell }) => {
+          writable.add('bookmarks')
+          checkUrl(url)
+          const added = await addBookmark(client, { url, title, folder, tags })
+          tell(`Added to ${added.folder}`)
+          if (added.isUnlisted)
+            tell('The folder changed meanwhile: Firefox will show the bookmark at its end')
+          await writeOut(host, `${added.id}\n`)
+          return 0
+        }),
+      ),
+    )

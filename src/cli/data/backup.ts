@@ -4,6 +4,7 @@ import { collectionKeys, decryptRecord, keyPairFromHex, UnreadableRecord } from 
 import { ClientError } from '../../client/errors.ts'
 import { collectionPattern } from '../../domain/record.ts'
 import { reasonOf } from '../../settings/readers.ts'
+import { describeCommand, Option, wholeNumber, type CommandFactory } from '../command.ts'
 import {
   backupNames,
   digestOf,
@@ -15,12 +16,10 @@ import {
   type State,
 } from './backup-folder.ts'
 import { readEngines } from './engines.ts'
+import { accountOption, ownBridge } from './options.ts'
 import { Progress } from './progress.ts'
 import { countOf, partialSuccess, readNext, someOf, withAccount, type Session } from './session.ts'
-import { UsageError } from './usage-error.ts'
 import type { StoredRecord } from '../../client/collection.ts'
-import type { GivenOptions } from '../command-line.ts'
-import type { Host } from '../host.ts'
 
 const dayMs = 86_400_000
 
@@ -30,22 +29,34 @@ const dayMs = 86_400_000
  *
  * If something is missing, the name says so, no old backup is removed, and the exit code is 3. A failure leaves no backup.
  */
-export function backup(options: GivenOptions, [folder]: string[], host: Host): Promise<number> {
-  const [text = '30'] = options.get('keep') ?? []
-  const keep = Number(text)
-  if (!/^\d{1,6}$/.test(text) || keep < 1)
-    throw new UsageError(`--keep ${JSON.stringify(text)} is not a number of backups: write 1 or more`)
-  return withAccount(options, host, {}, async (session) => {
-    try {
-      const problems = await new Backup(session, folder!).make(keep)
-      for (const problem of problems) session.tell(problem)
-      return problems.length > 0 ? partialSuccess : 0
-    } catch (error) {
-      if (!isFileError(error)) throw error
-      throw new ClientError(`Cannot write ${error.path ?? folder} (${reasonOf(error)})`, { cause: error })
-    }
-  })
-}
+export const backupCommand: CommandFactory = (perform) =>
+  describeCommand(
+    'backup',
+    'back up your account into a folder',
+    'The backup is complete, encrypted as in the storage, and verified. Only changes are downloaded. Exits 3 if something is missing, ' +
+      `and lists it.\n\n${ownBridge}`,
+  )
+    .argument('<DIR>', 'the folder of the backups')
+    .addOption(accountOption)
+    .addOption(
+      new Option('--keep <N>', 'how many backups to keep').argParser(wholeNumber(1, 999_999)).default(30),
+    )
+    .action(
+      perform((host, folder, { account, keep }) =>
+        withAccount(account, host, {}, async (session) => {
+          try {
+            const problems = await new Backup(session, folder).make(keep)
+            for (const problem of problems) session.tell(problem)
+            return problems.length > 0 ? partialSuccess : 0
+          } catch (error) {
+            if (!isFileError(error)) throw error
+            throw new ClientError(`Cannot write ${error.path ?? folder} (${reasonOf(error)})`, {
+              cause: error,
+            })
+          }
+        }),
+      ),
+    )
 
 function isFileError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === 'string'

@@ -3,19 +3,34 @@ import { checkAccount, parseAccount, type Account } from '../../client/account.t
 import { isReadable, type ReadableRecord } from '../../client/collection.ts'
 import { ClientError } from '../../client/errors.ts'
 import { isRenewable, revokeRefreshToken } from '../../client/token.ts'
+import { describeCommand, type CommandFactory } from '../command.ts'
 import { accountPath, readAccountFile, removeAccountFile, writeAccountFile } from './account-file.ts'
+import { accountOption } from './options.ts'
 import { countOf, mozillaTokenServer, printable, withBridge, type Session } from './session.ts'
 import { readPastedLines } from './terminal.ts'
 import { textOf } from '../../client/fields.ts'
-import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
+export const connectCommand: CommandFactory = (perform) =>
+  describeCommand(
+    'connect',
+    'connect your account, with the values that your Firefox prints',
+    'Shows the recipe to paste into Firefox, reads its output from the terminal or standard input, tests the values, and ' +
+      'saves them in a file that only you can read.',
+  )
+    .addOption(accountOption)
+    .option('--token-server <URL>', 'your own token server; default: the one that Firefox prints')
+    .action(perform((host, { account, tokenServer }) => connect(account, tokenServer, host)))
+
 /** Reads the account's values, tests each of them, and saves them. */
-export async function connect(options: GivenOptions, host: Host): Promise<number> {
-  const [tokenServer] = options.get('token-server') ?? []
+async function connect(
+  file: string | undefined,
+  tokenServer: string | undefined,
+  host: Host,
+): Promise<number> {
   let text: string | null = ''
   try {
-    const path = accountPath(options, host)
+    const path = accountPath(file, host)
     text = await readPastedLines(() => void host.stderr.write(instructions()), hasEverything)
     if (text === null) return 1
     const given = parseAccount(text)
@@ -101,11 +116,16 @@ Paste the lines that it prints here; they are not shown. Then press Enter on an 
 `
 }
 
+export const disconnectCommand: CommandFactory = (perform) =>
+  describeCommand('disconnect', 'revoke the access, and remove the account file')
+    .addOption(accountOption)
+    .action(perform((host, { account }) => disconnect(account, host)))
+
 /** Revokes the refresh token and removes the account file. */
-export async function disconnect(options: GivenOptions, host: Host): Promise<number> {
+async function disconnect(file: string | undefined, host: Host): Promise<number> {
   let path: string | null = null
   try {
-    path = accountPath(options, host)
+    path = accountPath(file, host)
     const given: Account = checkAccount(readAccountFile(path, host))
     if (isRenewable(given)) await revokeRefreshToken(given, fetch)
     removeAccountFile(path)

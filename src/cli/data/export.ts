@@ -7,48 +7,62 @@ import { deviceTabs } from '../../client/record-formats.ts'
 import { printable, printableLine } from '../../client/safe-text.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { isSpecial, writeWhole } from './account-file.ts'
-import { collectYoungGarbage } from './garbage.ts'
-import { readMoment } from './dates.ts'
+import { Argument, describeCommand, oneOf, Option, UsageError, type CommandFactory } from '../command.ts'
+import { collectYoungGarbage, type Host } from '../host.ts'
+import { accountOption, folderOption, ownBridge, sinceOption } from './options.ts'
 import { Progress } from './progress.ts'
 import { countOf, partialSuccess, readNext, someOf, withAccount, writeOut, type Session } from './session.ts'
-import { UsageError } from './usage-error.ts'
-import type { GivenOptions } from '../command-line.ts'
-import type { Host } from '../host.ts'
 
-type What = keyof Exported
+const whats = Object.keys(exportFormats) as (keyof Exported)[]
+const formatsOf = (what: keyof Exported) => Object.keys(exportFormats[what])
+const allFormats = [...new Set(whats.flatMap(formatsOf))]
+
+export const exportCommand: CommandFactory = (perform) =>
+  describeCommand(
+    'export',
+    'write your data, decrypted, to standard output or a file',
+    `Without --format, the first one: bookmarks as HTML, which every browser imports. Exits 3 if something cannot be read, and lists it.\n\n${ownBridge}`,
+  )
+    .addArgument(new Argument('<WHAT>', 'your data').choices(whats).argParser(oneOf(whats)))
+    .addOption(accountOption)
+    .addOption(
+      new Option(
+        '-f, --format <FORMAT>',
+        whats.map((what) => `${what}: ${formatsOf(what).join(', ')}`).join('; '),
+      )
+        .choices(allFormats)
+        .argParser(oneOf(allFormats)),
+    )
+    .addOption(folderOption('only this bookmarks folder, by title or id'))
+    .addOption(sinceOption)
+    .option('-o, --output <FILE>', 'the file to write; on failure it stays unchanged')
+    .option('--raw', 'keep texts exact, which is not safe in spreadsheets and terminals')
+    .action(
+      perform((host, what, { account, folder = null, since, output = null, raw = false, ...given }) => {
+        const formats = formatsOf(what)
+        const { format = formats[0]! } = given
+        if (!formats.includes(format))
+          throw new UsageError(`${what} cannot be written as ${format}: use ${formats.join(', ')}`)
+        if (folder !== null && what !== 'bookmarks')
+          throw new UsageError('--folder only applies to bookmarks')
+        const choice = { format, folder, since: since?.(host.now()) ?? null, isRaw: raw }
+        return withAccount(account, host, {}, async (session) => {
+          const reading = new Reading(session)
+          const text = await write(what, reading, choice)
+          reading.progress.clear()
+          await deliver(typeof text === 'string' ? [text] : frugally(text), output, raw, host)
+          return reading.finish(output)
+        })
+      }),
+    )
 
 interface Choice {
   format: string
+  /** A title or id, or null. */
   folder: string | null
   /** In ms since 1970, or null. */
   since: number | null
   isRaw: boolean
-}
-
-/** Writes the decrypted data of an account to standard output or a file. */
-export function exportData(options: GivenOptions, words: string[], host: Host): Promise<number> {
-  const what = words[0] as What
-  const choice = readChoice(what, options, host.now())
-  const [output = null] = options.get('output') ?? []
-  return withAccount(options, host, {}, async (session) => {
-    const reading = new Reading(session)
-    const text = await write(what, reading, choice)
-    reading.progress.clear()
-    await deliver(typeof text === 'string' ? [text] : frugally(text), output, choice.isRaw, host)
-    return reading.finish(output)
-  })
-}
-
-function readChoice(what: What, options: GivenOptions, nowMs: number): Choice {
-  const formats = Object.keys(exportFormats[what])
-  const [format = formats[0]!] = options.get('format') ?? []
-  if (!formats.includes(format))
-    throw new UsageError(
-      `--format ${JSON.stringify(format)} is unknown for ${what}: use ${formats.join(' or ')}`,
-    )
-  const [folder = null] = options.get('folder') ?? []
-  if (folder !== null && what !== 'bookmarks') throw new UsageError('--folder only applies to bookmarks')
-  return { format, folder, since: readMoment(options, 'since', nowMs), isRaw: options.has('raw') }
 }
 
 /** Passes on parts, and collects garbage from time to time. */

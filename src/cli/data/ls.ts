@@ -3,29 +3,40 @@ import { describeRecord } from '../../client/engines.ts'
 import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { isoOf } from '../../client/tables.ts'
 import { describeAbsent, partialSuccess, refuseKeys, withAccount, writeOut, type Session } from './session.ts'
-import { UsageError } from './usage-error.ts'
+import { describeCommand, UsageError, type CommandFactory } from '../command.ts'
+import { accountOption, collectionArgument, ownBridge } from './options.ts'
 import type { SyncRecord } from '../../client/collection.ts'
-import type { GivenOptions } from '../command-line.ts'
-import type { Host } from '../host.ts'
 
-/** Lists collections, or the records of one. */
-export function ls(options: GivenOptions, [collection]: string[], host: Host): Promise<number> {
-  if (collection === undefined && options.has('deleted'))
-    throw new UsageError('--deleted needs a COLLECTION, such as bookmarks')
-  return withAccount(options, host, {}, (session) =>
-    collection === undefined
-      ? listCollections(session, options)
-      : listRecords(session, collection.toLowerCase(), options),
-  )
+export const lsCommand: CommandFactory = (perform) =>
+  describeCommand('ls', 'list the collections of your account, or the records of one', ownBridge)
+    .addArgument(collectionArgument('the collection whose records to list'))
+    .addOption(accountOption)
+    .option('--json', 'print one JSON object per line, for programs')
+    .option('--deleted', 'only deletions, which other devices still have to apply')
+    .action(
+      perform((host, collection, options) => {
+        if (collection === undefined && options.deleted)
+          throw new UsageError('--deleted needs a COLLECTION, such as bookmarks')
+        return withAccount(options.account, host, {}, (session) =>
+          collection === undefined
+            ? listCollections(session, options)
+            : listRecords(session, collection, options),
+        )
+      }),
+    )
+
+interface Look {
+  json?: boolean
+  deleted?: boolean
 }
 
-async function listCollections({ client, host }: Session, options: GivenOptions): Promise<number> {
+async function listCollections({ client, host }: Session, { json }: Look): Promise<number> {
   const infos = await client.collections()
   const counts = await Promise.all(infos.map(({ name }) => client.collection(name).count()))
   const rows = infos.map(({ name, lastModified }, index) => {
     return { name, records: counts[index]!.total, lastModified }
   })
-  const text = options.has('json')
+  const text = json
     ? rows.map((row) => `${jsonText(row)}\n`).join('')
     : table([
         ['COLLECTION', 'RECORDS', 'LAST CHANGE'],
@@ -38,19 +49,18 @@ async function listCollections({ client, host }: Session, options: GivenOptions)
 async function listRecords(
   { client, host, tell }: Session,
   name: string,
-  options: GivenOptions,
+  { json: asJson = false, deleted: wantsDeleted = false }: Look,
 ): Promise<number> {
   refuseKeys(name)
   const problem = await describeAbsent(client, name)
   if (problem !== null) throw new ClientError(problem)
-  const wantsDeleted = options.has('deleted')
   let unreadable = 0
-  let hasReader = options.has('json') || (await writeOut(host, row(['ID', 'LAST CHANGE', 'WHAT'])))
+  let hasReader = asJson || (await writeOut(host, row(['ID', 'LAST CHANGE', 'WHAT'])))
   for await (const page of client.collection(name).pages()) {
     if (!hasReader) return 0
     unreadable += page.records.filter(({ clear }) => clear === null).length
     const shown = page.records.filter(({ clear }) => (clear?.deleted === true) === wantsDeleted)
-    hasReader = await writeOut(host, shown.map(options.has('json') ? jsonLine : tableLine).join(''))
+    hasReader = await writeOut(host, shown.map(asJson ? jsonLine : tableLine).join(''))
   }
   if (unreadable === 0) return 0
   tell(`${unreadable} of these cannot be decrypted`)

@@ -5,10 +5,12 @@ import { describeRecord } from '../../client/engines.ts'
 import { ClientError } from '../../client/errors.ts'
 import { errno } from '../../domain/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
+import { describeCommand, Option, several, UsageError, type CommandFactory } from '../command.ts'
 import { stopSignals } from '../signals.ts'
 import { backupNames, readState, type State } from './backup-folder.ts'
-import { readMoment } from './dates.ts'
+import { readMoment, type Moment } from './dates.ts'
 import { readEngines } from './engines.ts'
+import { accountOption, collectionArguments, folderOption, ownBridge } from './options.ts'
 import { Progress } from './progress.ts'
 import { Translator, type Plan } from './restore-plan.ts'
 import {
@@ -20,9 +22,7 @@ import {
   writeOut,
   type Session,
 } from './session.ts'
-import { UsageError } from './usage-error.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
-import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
 // Keys and engines must stay current: old ones would make everything else unreadable.
@@ -30,22 +30,53 @@ const never = new Set(['crypto', 'meta'])
 // Devices create these themselves.
 const unlessNamed = new Set([...never, 'clients', 'tabs'])
 
+export const restoreCommand: CommandFactory = (perform) =>
+  describeCommand(
+    'restore',
+    'show what a backup would restore; with --write, restore it',
+    'DIR is a backup, or a folder of backups, whose last complete one is used. Without COLLECTION: all but clients and tabs. ' +
+      `Set BACKUP_SYNC_KEY in the environment if the backup has another sync key.\n\n${ownBridge}`,
+  )
+    .argument('<DIR>', 'a backup, or a folder of backups')
+    .addArgument(collectionArguments('the collections to restore'))
+    .addOption(accountOption)
+    .option('--write', 'write records that are missing, or were deleted since the backup')
+    .option('--overwrite', 'overwrite records that differ, too')
+    .addOption(
+      new Option(
+        '--deleted-since <DATE>',
+        'only what was deleted since: 2026-01-31, or how long ago, such as 12h or 7d',
+      ).argParser(readMoment),
+    )
+    .addOption(folderOption('only this bookmarks folder, by title or id, with its contents'))
+    .addOption(
+      new Option('--id <ID>', 'only this record; may be given several times').argParser(several(String)),
+    )
+    .action(perform((host, folder, named = [], options) => restore(folder, named, options, host)))
+
+interface RestoreOptions {
+  account?: string
+  write?: true
+  overwrite?: true
+  deletedSince?: Moment
+  folder?: string
+  id?: string[]
+}
+
 /**
  * Restores a backup: records that are missing or were deleted, and with `--overwrite` also those that differ. Writes only with `--write` or
  * `--overwrite`, on the condition that the records have not changed meanwhile.
  */
-export function restore(options: GivenOptions, [given, ...named]: string[], host: Host): Promise<number> {
-  const deletedSince = readMoment(options, 'deleted-since', host.now())
-  const [folder] = options.get('folder') ?? []
-  const ids = options.get('id')
+function restore(given: string, named: string[], options: RestoreOptions, host: Host): Promise<number> {
+  const { folder, id: ids, overwrite: overwrites = false, write: isWriting = false } = options
+  const deletedSince = options.deletedSince?.(host.now()) ?? null
   if (folder !== undefined && named.some((name) => name !== 'bookmarks'))
     throw new UsageError('--folder only applies to bookmarks')
-  const overwrites = options.has('overwrite')
-  const writes = overwrites || options.has('write')
+  const writes = overwrites || isWriting
   const backupKey = readBackupKey(host)
-  return withAccount(options, host, {}, async (session) => {
+  return withAccount(options.account, host, {}, async (session) => {
     const { client, tell } = session
-    const backup = await findBackup(given!)
+    const backup = await findBackup(given)
     tell(`From ${backup}`)
     if (client.account.syncKey === '')
       throw new ClientError('SYNC_KEY is missing from the account', { field: 'syncKey' })

@@ -8,7 +8,6 @@ import { startLoopbackBridge } from '../loopback-bridge.ts'
 import { accountPath, keepToken, readAccountFile } from './account-file.ts'
 import type { Account } from '../../client/account.ts'
 import type { Bridge } from '../../service/bridge.ts'
-import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
 export { printable, printableLine }
@@ -37,17 +36,17 @@ export interface SessionNeeds {
 }
 
 /**
- * Runs a command for the account of its options, over a bridge in this process or the one in `BRIDGE_URL`. Returns its exit code; 1 if it
+ * Runs a command for an account, over a bridge in this process or the one in `BRIDGE_URL`. Returns its exit code; 1 if it
  * throws `ClientError`, whose message is printed.
  */
 export async function withAccount(
-  options: GivenOptions,
+  named: string | undefined,
   host: Host,
   needs: SessionNeeds,
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   try {
-    const path = accountPath(options, host)
+    const path = accountPath(named, host)
     const account = readAccountFile(path, host)
     return await withBridge(account, host, needs, work, (renewed) => keepToken(path, renewed, host))
   } catch (error) {

@@ -1,21 +1,49 @@
 import { changes } from '../../client/changes.ts'
+import { describeCommand, Option, wholeNumber, type CommandFactory } from '../command.ts'
+import { accountOption, collectionArguments, ownBridge, sinceOption } from './options.ts'
 import { interruption } from '../signals.ts'
-import { readMoment } from './dates.ts'
 import { jsonLine } from './ls.ts'
 import { describeAbsent, refuseKeys, withAccount, writeOut } from './session.ts'
-import { UsageError } from './usage-error.ts'
-import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
+export const watchCommand: CommandFactory = (perform) =>
+  describeCommand(
+    'watch',
+    'print a line of JSON for each change',
+    `Passwords and credit cards are watched only if you name them. Press Ctrl+C to stop.\n\n${ownBridge}`,
+  )
+    .addArgument(collectionArguments('the collections to watch; all by default'))
+    .addOption(accountOption)
+    .addOption(sinceOption)
+    .addOption(
+      new Option('--every <SECONDS>', 'how often to poll').argParser(wholeNumber(1, 99_999)).default(60),
+    )
+    .option('--exec <CMD>', 'a shell command to run for each change, with the line on standard input')
+    .action(
+      perform((host, named = [], { account, since, every, exec }) =>
+        watch(account, { named, since: since?.(host.now()), everySeconds: every, command: exec }, host),
+      ),
+    )
+
+interface Watch {
+  /** Collections; none: all. */
+  named: string[]
+  /** In ms since 1970. */
+  since: number | undefined
+  everySeconds: number
+  /** A shell command. */
+  command: string | undefined
+}
+
 /** Prints a line of JSON for each change, or runs a command with it, until a signal. */
-export function watch(options: GivenOptions, words: string[], host: Host): Promise<number> {
-  const named = words.map((word) => word.toLowerCase())
-  const since = readMoment(options, 'since', host.now()) ?? undefined
-  const everySeconds = readSeconds(options)
-  const [command] = options.get('exec') ?? []
+function watch(
+  file: string | undefined,
+  { named, since, everySeconds, command }: Watch,
+  host: Host,
+): Promise<number> {
   const stopping = new AbortController()
   void interruption(host).then(() => stopping.abort())
-  return withAccount(options, host, {}, async ({ client, tell }) => {
+  return withAccount(file, host, {}, async ({ client, tell }) => {
     for (const name of named) {
       refuseKeys(name)
       const problem = await describeAbsent(client, name)
@@ -44,13 +72,6 @@ export function watch(options: GivenOptions, words: string[], host: Host): Promi
     }
     return 0
   })
-}
-
-function readSeconds(options: GivenOptions): number {
-  const [text = '60'] = options.get('every') ?? []
-  const seconds = Number(text)
-  if (/^\d{1,5}$/.test(text) && seconds > 0) return seconds
-  throw new UsageError(`--every ${JSON.stringify(text)} is not a number of seconds: write 1 to 99999`)
 }
 
 /** Runs a shell command with a text on its stdin, and ends it and its children if the signal is aborted; resolves to its exit code. */

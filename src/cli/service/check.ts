@@ -13,28 +13,47 @@ import {
   type ListeningAddress,
 } from './listening.ts'
 import { loadSettings } from './load-settings.ts'
+import { configOption, describeCommand, type CommandFactory } from '../command.ts'
 import { print } from '../output.ts'
 import type { Settings } from '../../settings/settings.ts'
-import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
 type Verdict = { ok: boolean; detail: string }
 export type Verdicts = Record<string, Verdict>
 
+export const checkCommand =
+  (tryOut: typeof probe): CommandFactory =>
+  (perform) =>
+    describeCommand(
+      'check',
+      'validate the settings, and test token server, cache and address',
+      'Prints the results to standard error, then the effective settings with masked secrets to standard output. Exits 0 ' +
+        'if there are no problems, otherwise 2.',
+    )
+      .addOption(configOption)
+      .option('--offline', 'only validate the settings, without connecting to anything')
+      .option('--json', 'print one JSON object, for programs')
+      .option('-q, --quiet', 'print only problems')
+      .action(perform((host, { config = null, ...how }) => check(config, how, host, tryOut)))
+
+interface Manner {
+  offline?: true
+  json?: true
+  quiet?: true
+}
+
 /**
  * Validates the settings and tests the token server, the cache and the address. Writes verdicts to stderr, then the settings to stdout.
- * 0 if all is well, 2 if not, 1 if the settings can't be written. `trusting`: variables that add trusted certificates.
+ * 0 if all is well, 2 if not, 1 if the settings can't be written.
  */
-export async function check(
+async function check(
   path: string | null,
-  trusting: string[],
-  options: GivenOptions,
+  { offline: isOffline, json: asJson, quiet: isQuiet }: Manner,
   host: Host,
   tryOut: typeof probe,
 ): Promise<number> {
-  const [isOffline, asJson, isQuiet] = ['offline', 'json', 'quiet'].map((option) => options.has(option))
   const messages: string[] = []
-  const loaded = loadSettings(path, host, trusting, asJson ? (line) => void messages.push(line) : undefined)
+  const loaded = loadSettings(path, host, asJson ? (line) => void messages.push(line) : undefined)
   const effective = loaded?.effective ?? []
 
   const checks: Verdicts = loaded && !isOffline ? await tryOut(loaded.settings, host) : {}

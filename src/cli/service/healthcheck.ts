@@ -1,5 +1,16 @@
 import { quoteText } from '../../observability/log.ts'
+import { describeCommand, UsageError, type CommandFactory } from '../command.ts'
 import type { Host } from '../host.ts'
+
+export const healthcheckCommand: CommandFactory = (perform) =>
+  describeCommand(
+    'healthcheck',
+    'check that a running service responds',
+    'Exits 0 if the service returns 200 within five seconds, otherwise 1.',
+  )
+    .requiredOption('--url <URL>', 'URL of the service, such as http://127.0.0.1:8000')
+    .option('--deep', 'check the token server and the cache, too')
+    .action(perform((host, { url, deep = false }) => healthcheck(url, deep, host)))
 
 /**
  * Checks that a running service responds, or with `isDeep` that its upstream services do: 0 if it returns 200 in time, else 1 with the
@@ -12,10 +23,7 @@ export async function healthcheck(
   timeoutMs = 5000,
 ): Promise<number> {
   const url = /^https?:\/\/[^\s/]/i.test(address) ? URL.parse(address) : null
-  if (!url) {
-    stderr.write(`sync-bridge: --url ${quoteText(address, 80)} is not an http(s) URL\n`)
-    return 2
-  }
+  if (!url) throw new UsageError(`--url ${quoteText(address, 80)} is not an http(s) URL`)
   if (!/__(lb)?heartbeat__\/?$/.test(url.pathname)) {
     const name = isDeep ? '__heartbeat__' : '__lbheartbeat__'
     url.pathname = `${url.pathname.replace(/\/{1,16}$/, '')}/${name}`

@@ -11,10 +11,9 @@ import type { Host } from '../host.ts'
 export function loadSettings(
   path: string | null,
   host: Host,
-  trusting: string[] = [],
   report: (line: string) => void = (line) => host.stderr.write(`${line}\n`),
 ): { settings: Settings; effective: EffectiveSetting[] } | null {
-  const { environment, readFile, processes } = host
+  const { environment, readFile, processes, trusting = [] } = host
   const refuse = (problems: SettingsProblem[]) => {
     for (const problem of problems) report(renderProblem(problem))
     const count = problems.length

@@ -8,47 +8,58 @@ import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
 import { listenAt } from './listening.ts'
 import { startLoopbackBridge } from '../loopback-bridge.ts'
+import { describeCommand, Option, refuse, several, wholeNumber, type CommandFactory } from '../command.ts'
 import { interruption } from '../signals.ts'
 import type { Bridge } from '../../service/bridge.ts'
-import type { GivenOptions } from '../command-line.ts'
 import type { Host } from '../host.ts'
 
-/** The parsed options. */
-export type SandboxOptions = Exclude<ReturnType<typeof readSandboxOptions>, string>
+/** How to run it. The operating system chooses ports that are absent. */
+export interface SandboxOptions {
+  /** Only the storage and the token server. */
+  upstreamOnly?: true
+  /** No sample records, only the keys to write some. */
+  empty?: true
+  /** Whether the bridge logs requests. */
+  log?: true
+  port?: number
+  tokenPort?: number
+  storagePort?: number
+  /** Additional sample records. */
+  seed?: [collection: string, count: number][]
+}
 
 const maxSeedCount = 1_000_000
+const readPort = wholeNumber(0, 65_535)
 
-/** Parses the options; returns an error message if they are invalid. */
-export function readSandboxOptions(options: GivenOptions) {
-  const ports = new Map<string, number>()
-  for (const option of ['port', 'token-port', 'storage-port']) {
-    const text = options.get(option)?.[0]
-    if (text === undefined) continue
-    const isPort = /^\d{1,5}$/.test(text) && Number(text) <= 65_535
-    if (!isPort) return `--${option} ${JSON.stringify(text)} is not a port: write a number from 0 to 65535`
-    ports.set(option, Number(text))
-  }
+export const sandboxCommand =
+  (start: typeof sandbox): CommandFactory =>
+  (perform) =>
+    describeCommand(
+      'sandbox',
+      'run the service with an embedded Sync storage, to try it out',
+      'Everything listens on loopback and is kept in memory only.',
+    )
+      .option('--upstream-only', 'only the storage and the token server, without the service')
+      .option('--empty', 'no sample data, to try a restore')
+      .option('--log', 'show the requests to the service')
+      .addOption(new Option('-p, --port <N>', 'port of the service').argParser(readPort))
+      .addOption(new Option('--token-port <N>', 'port of the token server').argParser(readPort))
+      .addOption(new Option('--storage-port <N>', 'port of the storage').argParser(readPort))
+      .addOption(
+        new Option(
+          '--seed <COLLECTION=COUNT>',
+          'add that many sample records; may be given several times',
+        ).argParser(several(readSeed)),
+      )
+      .action(perform((host, options) => start(options, host)))
 
-  const seed = new Map<string, number>()
-  for (const text of options.get('seed') ?? []) {
-    const match = /^(.+)=(\d{1,7})$/.exec(text)
-    const collection = match ? canonicalCollection(match[1]!) : null
-    const count = Number(match?.[2])
-    if (collection === null || count > maxSeedCount) {
-      return `--seed ${JSON.stringify(text)} is not COLLECTION=COUNT, with a count up to ${maxSeedCount}`
-    }
-    seed.set(collection, count)
-  }
-  return {
-    upstreamOnly: options.has('upstream-only'),
-    /** No sample records, only the keys to write some. */
-    isEmpty: options.has('empty'),
-    log: options.has('log'),
-    /** Ports by option; the operating system chooses absent ones. */
-    ports,
-    /** Additional sample records by collection. */
-    seed,
-  }
+function readSeed(text: string): [collection: string, count: number] {
+  const match = /^(.+)=(\d{1,7})$/.exec(text)
+  const collection = match ? canonicalCollection(match[1]!) : null
+  const count = Number(match?.[2])
+  if (collection === null || count > maxSeedCount)
+    return refuse(`Write COLLECTION=COUNT, with a count up to ${maxSeedCount}.`)
+  return [collection, count]
 }
 
 const defaultPort = 8000
@@ -58,19 +69,19 @@ const defaultPort = 8000
  * is in use.
  */
 export async function sandbox(options: SandboxOptions, host: Host): Promise<number> {
-  const [tokenPort, storagePort] = ['token-port', 'storage-port'].map((option) => options.ports.get(option))
+  const { tokenPort, storagePort } = options
   // The error does not say which of the two ports it is about.
   const upstreamPort = Math.min(tokenPort ?? Infinity, storagePort ?? Infinity)
   const upstreamAddress = loopback(upstreamPort, '--token-port or --storage-port')
   const upstream = await listenAt(upstreamAddress, host, () => startSandbox({ tokenPort, storagePort }))
   if (upstream === null) return 1
   const user = upstream.addUser('sample')
-  fillSampleData(upstream, user, options)
-  for (const [collection, count] of options.seed) {
+  fillSampleData(upstream, user, { isEmpty: options.empty === true })
+  for (const [collection, count] of options.seed ?? []) {
     host.stderr.write(`Making ${count} records in ${collection} ...\n`)
     seedSampleData(upstream, user, collection, count)
   }
-  const address = loopback(options.ports.get('port') ?? 0, '--port')
+  const address = loopback(options.port ?? 0, '--port')
   const bridge = options.upstreamOnly
     ? null
     : await listenAt(address, host, () => startBridgeOver(upstream, options, host))
@@ -109,8 +120,7 @@ function writePrivately(text: string): { path: string; remove(): void } | null {
   }
 }
 
-function startBridgeOver(upstream: Sandbox, { ports, log }: SandboxOptions, host: Host): Bridge {
-  const port = ports.get('port')
+function startBridgeOver(upstream: Sandbox, { port, log }: SandboxOptions, host: Host): Bridge {
   const startAt = (candidate: number) => {
     // Wrong keys or metadata would make everything else unreadable.
     const writable = new Set([...firefoxCollections, 'scratch']).difference(new Set(['crypto', 'meta']))

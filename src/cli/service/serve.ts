@@ -1,6 +1,8 @@
 import { startBridge, type Bridge, type BridgeOptions } from '../../service/bridge.ts'
 import { runUntilStopped } from './lifecycle.ts'
 import { listenAt, listenForMetrics, publicAddress, requireFree, sharesAddresses } from './listening.ts'
+import { configOption, describeCommand, type CommandFactory } from '../command.ts'
+import { loadSettings } from './load-settings.ts'
 import { createOutputLog } from '../output.ts'
 import { stopSignals } from '../signals.ts'
 import { runWorker } from './worker.ts'
@@ -8,6 +10,27 @@ import { startWorkers } from './workers.ts'
 import type { Settings } from '../../settings/settings.ts'
 import type { Host } from '../host.ts'
 import type { RereadSettings, RunningService, ServiceContext } from './reload.ts'
+
+export const serveCommand =
+  (start: typeof serve): CommandFactory =>
+  (perform) =>
+    describeCommand(
+      'serve',
+      'run the service in the foreground',
+      'SIGTERM finishes the requests in flight and exits 0. SIGHUP reloads the settings. SIGUSR2 starts a new ' +
+        'process of this executable, which takes over the port.',
+    )
+      .addOption(configOption)
+      .action(
+        perform(async (host, { config = null }) => {
+          // A reload only warns of what is new.
+          const reread: RereadSettings = (report) =>
+            loadSettings(config, { ...host, trusting: [] }, report)?.settings ?? null
+          const supervisor = host.processes?.supervisor
+          const settings = supervisor ? await supervisor.askSettings() : loadSettings(config, host)?.settings
+          return settings ? start(settings, host, reread) : 2
+        }),
+      )
 
 /**
  * Runs the bridge until a signal stops it, in this process or in workers that this process supervises. SIGTERM or SIGINT: stops gracefully
