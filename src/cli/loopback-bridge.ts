@@ -11,6 +11,8 @@ export interface LoopbackOptions {
   port: number
   /** Writable collections. */
   writable: Set<string>
+  /** Maximum requests in a batch; default: that of a service. The storage commits as many together, in uploads of the size that it takes. */
+  batchMaxRequests?: number
   /** Further settings, by their names in the environment. */
   environment: Record<string, string>
 }
@@ -20,7 +22,7 @@ export interface LoopbackOptions {
  * setting.
  */
 export function startLoopbackBridge(
-  { tokenServerUrl, port, writable, environment }: LoopbackOptions,
+  { tokenServerUrl, port, writable, batchMaxRequests, environment }: LoopbackOptions,
   host: Host,
 ): Bridge {
   const all = {
@@ -30,11 +32,21 @@ export function startLoopbackBridge(
     SERVICE_CACHE_HMAC_SECRET: host.randomBytes(32).toHex(),
     SERVICE_LOGGING_RENDERER: 'text',
     SERVICE_LOGGING_LEVEL: 'warning',
+    // A person waits for a slow storage rather than get an error.
+    SERVICE_REQUEST_TIMEOUT_SECONDS: '300',
+    SERVICE_UPSTREAM_TIMEOUT_SECONDS: '60',
+    SERVICE_MAX_CONCURRENT_REQUESTS_PER_USER: '0',
     ...environment,
   }
   const outcome = readSettings({ file: null, environment: all, readFile: host.readFile })
   if ('problems' in outcome)
     throw new ClientError(`Cannot start a bridge: ${renderProblem(outcome.problems[0]!)}`)
-  const settings = { ...outcome.settings, writable: { put: writable, delete: writable } }
-  return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log)
+  const settings = {
+    ...outcome.settings,
+    writable: { put: writable, delete: writable },
+    ...(batchMaxRequests && { batchMaxRequests }),
+  }
+  return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log, {
+    isForOnePerson: true,
+  })
 }

@@ -33,7 +33,23 @@ export const limits = {
   firstByteMs: 10_000,
   /** A response above 256 KB is cut when its reader has read nothing for this long. */
   stalledReaderMs: 60_000,
-} as const
+}
+
+export type Limits = typeof limits
+
+/**
+ * The limits of a bridge inside a command, which serves one person: it rejects nothing, cuts no reader, and waits. The memory of that
+ * process is the command's, which bounds it itself.
+ */
+export const limitsForOnePerson: Limits = {
+  ...limits,
+  // The longest time of a timer.
+  waitMs: 2 ** 31 - 1,
+  memoryBytes: Infinity,
+  batchResponseBytes: Infinity,
+  shedAboveBytes: Infinity,
+  stalledReaderMs: Infinity,
+}
 
 /** Maximum calls and lists in flight for a number of `fetch` slots: in all, and for one host. */
 export function callLimits(fetchSlots: number): { calls: number; ofHost: number; lists: number } {

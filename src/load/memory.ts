@@ -15,7 +15,10 @@ export class ProcessMemory {
   isShort = false
   #collectedAtBytes = 0
 
-  constructor(private readonly process: { residentBytes(): number; collectGarbage(): void }) {}
+  constructor(
+    private readonly process: { residentBytes(): number; collectGarbage(): void },
+    private readonly shedAboveBytes = limits.shedAboveBytes,
+  ) {}
 
   /** Called several times a second, and after every 16 MiB of garbage. */
   watch(): void {
@@ -26,7 +29,7 @@ export class ProcessMemory {
       collectGarbage()
       usedBytes = this.#collectedAtBytes = residentBytes()
     }
-    this.isShort = usedBytes > limits.shedAboveBytes
+    this.isShort = usedBytes > this.shedAboveBytes
   }
 }
 

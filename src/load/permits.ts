@@ -8,6 +8,8 @@ interface PoolOptions {
   permits: number
   permitsPerUser: number
   permitsPerHost: number
+  /** How long a call waits for a permit; default: `limits.waitMs`. */
+  waitMs?: number
 }
 
 /** The permits of one host, and the calls that wait for them. */
@@ -52,7 +54,7 @@ export class PermitPool {
   }
 
   /**
-   * Waits for a permit. Rejects with `UpstreamError`: overload after `limits.waitMs` or `leftMs`, or the reason of the signal once it
+   * Waits for a permit. Rejects with `UpstreamError`: overload after `waitMs` or `leftMs`, or the reason of the signal once it
    * fires.
    */
   async acquire(
@@ -71,7 +73,7 @@ export class PermitPool {
       reject(error)
     }
     const overload = () => new UpstreamError('overload', `Too many ${this.options.name} in flight`)
-    const timer = setTimeout(() => giveUp(overload()), Math.min(limits.waitMs, leftMs))
+    const timer = setTimeout(() => giveUp(overload()), Math.min(this.options.waitMs ?? limits.waitMs, leftMs))
     const onAbort = () => giveUp(endOf(signal!))
     signal?.addEventListener('abort', onAbort)
     host.waiting.getOrInsert(user, []).push(resolve)
@@ -150,18 +152,20 @@ function endOf({ reason }: AbortSignal): UpstreamError {
 }
 
 /** The permits of a process: for calls to upstream, and for lists. */
-export function createPermits(fetchSlots: number) {
+export function createPermits(fetchSlots: number, waitMs?: number) {
   const { calls, ofHost, lists } = callLimits(fetchSlots)
   return {
     calls: new PermitPool({
       name: 'calls to upstream',
       permits: calls,
+      waitMs,
       permitsPerUser: limits.callsPerUser,
       permitsPerHost: ofHost,
     }),
     lists: new PermitPool({
       name: 'lists',
       permits: lists,
+      waitMs,
       permitsPerUser: limits.listsPerUser,
       permitsPerHost: limits.listsPerHost,
     }),

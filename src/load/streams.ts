@@ -1,4 +1,4 @@
-import { limits } from './limits.ts'
+import { limits, type Limits } from './limits.ts'
 import type { ByteSource } from '../domain/record-storage.ts'
 
 export interface ResponseStreamsOptions {
@@ -9,6 +9,7 @@ export interface ResponseStreamsOptions {
   observeRejection(reason: 'slow-reader'): void
   /** Called with the bytes of garbage that a chunk of a list leaves. */
   reportGarbage(bytes: number): void
+  limits?: Pick<Limits, 'stalledReaderMs'>
 }
 
 /** How a large response ended: the bytes sent, and the error that broke it; null if it is complete or the client disconnected. */
@@ -21,8 +22,8 @@ export interface StreamEnd {
 const pieceBytes = 64 * 1024
 /** Bytes of garbage for one byte of a list: it was read, copied and perhaps parsed. */
 const garbageOfByte = 4
-/** A list whose reader has stalled for this long is cut when another one waits for its permit. */
-const yieldAfterMs = 5000
+/** A list whose reader has stalled for 5 s, a twelfth of the limit, is cut when another one waits for its permit. */
+const yieldShare = 1 / 12
 
 /** Sends large responses at the pace of their readers, and cuts stalled readers. */
 export class ResponseStreams {
@@ -47,9 +48,11 @@ export class ResponseStreams {
   /** Cuts stalled readers; called several times a second. */
   check(): void {
     const nowMs = this.options.now()
-    for (const stream of this.#streams)
-      if (stream.stalledMs(nowMs) >= limits.stalledReaderMs) this.#cut(stream)
-    const yielding = [...this.#streams].filter((stream) => stream.shouldYield(nowMs))
+    const { stalledReaderMs } = this.options.limits ?? limits
+    for (const stream of this.#streams) if (stream.stalledMs(nowMs) >= stalledReaderMs) this.#cut(stream)
+    const yielding = [...this.#streams].filter(
+      (stream) => stream.stalledMs(nowMs) >= yieldShare * stalledReaderMs && stream.hasWaiters(),
+    )
     const longest = yielding.toSorted((a, b) => b.stalledMs(nowMs) - a.stalledMs(nowMs))[0]
     if (longest) this.#cut(longest)
   }
@@ -97,9 +100,9 @@ class Stream {
     return this.#waitsSinceMs === null ? 0 : nowMs - this.#waitsSinceMs
   }
 
-  /** Whether its reader has stalled long enough to be cut for another list that waits. */
-  shouldYield(nowMs: number): boolean {
-    return this.stalledMs(nowMs) >= yieldAfterMs && this.#source?.hasWaiters?.() === true
+  /** Whether another list waits for its permit. */
+  hasWaiters(): boolean {
+    return this.#source?.hasWaiters?.() === true
   }
 
   /** Breaks off the response, so that it does not look complete. */

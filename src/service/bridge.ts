@@ -1,7 +1,7 @@
 import { within } from '../domain/bounded.ts'
 import { createApp } from '../app.ts'
 import { Bodies } from '../load/bodies.ts'
-import { limits } from '../load/limits.ts'
+import { limits, limitsForOnePerson } from '../load/limits.ts'
 import { MemoryBudget, ProcessMemory } from '../load/memory.ts'
 import { RequestLimit } from '../load/permits.ts'
 import { ResponseStreams } from '../load/streams.ts'
@@ -25,6 +25,8 @@ export type Bridge = ReturnType<typeof startBridge>
 export interface BridgeOptions {
   /** Minimum time for the commit of a batch, and then for its undo; default: 15 s. */
   commitPatienceMs?: number
+  /** Whether it serves one person, inside a command: it then refuses nothing for lack of resources. */
+  isForOnePerson?: boolean
   /** Whether other processes may listen on the port too; default: `reuse_port`. */
   sharesPort?: boolean
   /** Log lines lost so far. */
@@ -43,17 +45,18 @@ const watchEveryMs = 100
 export function startBridge(settings: Settings, host: BridgeHost, log: Log, options: BridgeOptions = {}) {
   const remedy = 'metrics for statsd are lost: check service.statsd_url'
   const reportUnknown = (code: string) => log.warning('statsd error', { code, remedy })
+  const ownLimits = options.isForOnePerson ? limitsForOnePerson : limits
   const statsd = settings.statsdUrl && createStatsd(settings.statsdUrl, settings.statsdPrefix, reportUnknown)
   const registry = createRegistry()
   const { families } = registry
   const observers = createObservers(log, registry, statsd, host.monotonicNow)
   // A reload changes this copy; the start-up settings stay, to see what needs a restart.
   const exposed = { ...settings }
-  const processMemory = new ProcessMemory({
-    residentBytes: host.residentBytes,
-    collectGarbage: () => Bun.gc(true),
-  })
-  const maxMemoryBytes = Math.max(limits.memoryBytes, 4 * settings.maxRequestBytes)
+  const processMemory = new ProcessMemory(
+    { residentBytes: host.residentBytes, collectGarbage: () => Bun.gc(true) },
+    ownLimits.shedAboveBytes,
+  )
+  const maxMemoryBytes = Math.max(ownLimits.memoryBytes, 4 * settings.maxRequestBytes)
   const memory = new MemoryBudget(maxMemoryBytes, () => processMemory.watch())
   const load = new RequestLimit({
     maxRequests: settings.maxConcurrentRequests,
@@ -62,13 +65,14 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     isShortOfMemory: () => processMemory.isShort,
     observeRejection: observers.shed,
   })
-  const connections = connect(settings, host, observers)
+  const connections = connect(settings, host, observers, ownLimits.waitMs)
   const streams = new ResponseStreams({
     now: host.monotonicNow,
     // Sets the shortest idle timeout, the only way to close a connection.
     cut: (request) => server.timeout(request, 1),
     observeRejection: observers.shed,
     reportGarbage: (bytes) => memory.reportGarbage(bytes),
+    limits: ownLimits,
   })
   const bodies = new Bodies({
     maxBytes: settings.maxRequestBytes,
@@ -82,7 +86,10 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     return { status: 200, headers: { 'Content-Type': expositionType }, body }
   }
   const services: Services = {
-    ...createServices(settings, exposed, connections, observers, host, load, options.commitPatienceMs),
+    ...createServices(settings, exposed, connections, observers, host, load, {
+      patienceMs: options.commitPatienceMs,
+      maxResponseBytes: ownLimits.batchResponseBytes,
+    }),
     memory,
     bodies,
     streams,
@@ -102,7 +109,8 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
       port: settings.port,
       reusePort: options.sharesPort ?? settings.reusePort,
       development: false,
-      idleTimeout: idleTimeoutSeconds,
+      // Zero: never.
+      idleTimeout: options.isForOnePerson ? 0 : idleTimeoutSeconds,
       // We reject larger bodies ourselves, in JSON; this only bounds what the server buffers.
       maxRequestBodySize: settings.maxRequestBytes + 64 * 1024 * 1024,
       // The last resort, if even our own error reply failed.

@@ -50,7 +50,7 @@ export function createServices(
   observers: Observers,
   host: BridgeHost,
   load: RequestLimit,
-  commitPatienceMs?: number,
+  batchLimits: { patienceMs?: number; maxResponseBytes?: number } = {},
 ) {
   const { upstream, tokenServer, store, locks, otherWriters } = connections
   const { now } = host
@@ -132,14 +132,14 @@ export function createServices(
       runTransaction(steps, {
         deadlineAtMs,
         commitReserveMs: Math.min(maxCommitReserveMs, (settings.requestTimeoutSeconds * 1000) / 3),
-        patienceMs: commitPatienceMs,
         now: host.monotonicNow,
         delay: Bun.sleep,
         random: Math.random,
         locks,
         otherWriters,
         memory,
-        maxResponseBytes: limits.batchResponseBytes,
+        patienceMs: batchLimits.patienceMs,
+        maxResponseBytes: batchLimits.maxResponseBytes ?? limits.batchResponseBytes,
         observe: observers.transaction,
       }),
     heartbeat: createHeartbeat(connections, settings, host.monotonicNow),
@@ -153,11 +153,12 @@ export function connect(
   settings: Settings,
   host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots'>,
   observers: Pick<Observers, 'upstreamCall' | 'redisTrouble'>,
+  waitMs?: number,
 ) {
   const clock = { now: host.monotonicNow, random: Math.random }
   const transport = new Transport(clock.now)
   transport.trust(settings.certificateCaBundle)
-  const permits = createPermits(host.fetchSlots)
+  const permits = createPermits(host.fetchSlots, waitMs)
   const upstream = createUpstream({
     permits,
     transport,

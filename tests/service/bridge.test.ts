@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createLog } from '../../src/observability/log.ts'
 import { startBridge } from '../../src/service/bridge.ts'
 import { fakeHost } from '../cli/fake-host.ts'
-import { readTestSettings } from '../support/bridge.ts'
+import { readTestSettings, startTestBridge } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 
 /** The number of UDP sockets on this machine that send to a local port. */
@@ -42,5 +42,47 @@ describe('startBridge', () => {
     await second.stop(0)
     for (const part of [redis, taken]) part.stop(true)
     statsd.close()
+  })
+
+  // A command holds its data in the same process, and writes it at the pace of its own reader.
+  it.each([
+    ['answers whatever the memory of the process, and waits for its reader, for one person', true],
+    ['rejects requests above 384 MiB, and cuts a stalled reader, for others', false],
+  ])('%s', async (_, isForOnePerson) => {
+    let [aheadMs, residentBytes, checks] = [0, 0, 0]
+    await using bridge = await startTestBridge({
+      isForOnePerson,
+      monotonicNow: () => performance.now() + aheadMs,
+      residentBytes: () => {
+        checks += 1
+        return residentBytes
+      },
+    })
+    const payload = 'x'.repeat(200_000)
+    bridge.sandbox.write(
+      bridge.user,
+      'history',
+      Array.from({ length: 100 }, (_one, id) => ({ id: `${id}`, payload })),
+    )
+    const checked = () => {
+      const before = checks
+      return eventually('the process is checked', () => checks > before + 2)
+    }
+
+    const headers = bridge.identityOf(bridge.user)
+    const list = await fetch(
+      `${bridge.url}/v1/buckets/${bridge.user.clientState}/collections/history/records`,
+      { headers },
+    )
+    residentBytes = 500 * 1024 * 1024
+    await checked()
+    const { status } = await bridge.ask('/collections')
+    residentBytes = 0
+    aheadMs = 600_000
+    await checked()
+    const text = await list.text().catch(() => '')
+
+    expect(status).toBe(isForOnePerson ? 200 : 503)
+    expect(text.length > 100 * payload.length).toBe(isForOnePerson)
   })
 })

@@ -16,8 +16,12 @@ export interface TestBridgeOptions extends GivenSettings {
   now?(): number
   /** A monotonic clock in ms. */
   monotonicNow?(): number
+  /** Resident memory of the process; default: 0. */
+  residentBytes?(): number
   /** Minimum time for the commit of a batch, and then for its undo; default: 10 s. */
   commitPatienceMs?: number
+  /** Whether it is the bridge of a command. */
+  isForOnePerson?: boolean
 }
 
 /** A bridge in this process, on a real socket, over a sandbox with one user. */
@@ -68,8 +72,11 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
     colour: false,
     priorities: false,
   })
-  const { commitPatienceMs } = options
-  const bridge = startBridge(readTestSettings(options, sandbox), host, log, { commitPatienceMs })
+  const { commitPatienceMs, isForOnePerson } = options
+  const bridge = startBridge(readTestSettings(options, sandbox), host, log, {
+    commitPatienceMs,
+    isForOnePerson,
+  })
   const tokens = new Map<SandboxUser, Record<string, string>>()
 
   function identityOf(who: SandboxUser, scheme: 'Bearer' | 'BrowserID' = 'Bearer'): Record<string, string> {
@@ -140,7 +147,11 @@ export function readTestSettings(
   return outcome.settings
 }
 
-function testHost({ now = Date.now, monotonicNow = () => performance.now() }: TestBridgeOptions): Host {
+function testHost({
+  now = Date.now,
+  monotonicNow = () => performance.now(),
+  residentBytes,
+}: TestBridgeOptions): Host {
   const silent = { write: async () => null, isTty: false, isJournal: false }
   return {
     stdout: silent,
@@ -157,5 +168,6 @@ function testHost({ now = Date.now, monotonicNow = () => performance.now() }: Te
     onSignal: () => {},
     fetchSlots: 256,
     ...idleProcess,
+    ...(residentBytes && { residentBytes }),
   }
 }

@@ -74,10 +74,10 @@ export async function withBridge(
             tokenServerUrl: originOfTokenServer(account.tokenServerUrl || mozillaTokenServer),
             port: 0,
             writable,
+            batchMaxRequests: 10_000,
             environment: {
               SERVICE_EXPLORER_ENABLED: String(hasExplorer),
               SERVICE_LOGGING_LEVEL: 'error',
-              SERVICE_BATCH_MAX_REQUESTS: '1000',
               // Short, because this bridge serves only one client.
               SERVICE_RETRY_AFTER_SECONDS: '2',
             },
