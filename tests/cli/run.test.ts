@@ -60,7 +60,7 @@ export bookmark
 export tabs -f html
   tabs cannot be written as html: use json, csv, urls, markdown
 export bookmarks --format xml
-  option '-f, --format <FORMAT>' argument 'xml' is invalid. Use html, json, csv, urls, markdown.
+  option '-f, --format <FORMAT>' argument 'xml' is invalid. Use html, json, firefox-json, csv, urls, markdown.
 backup dir --keep 0
   option '--keep <N>' argument '0' is invalid. Write a number from 1 to 999999.
 export tabs --folder x
