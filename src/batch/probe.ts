@@ -16,7 +16,7 @@ type ProbeVerdict =
 
 /**
  * Evaluates the traces of a write that was conditional on `since`; `before` has the earlier records. The condition and the storage's
- * transaction guarantee that it was applied completely or not at all. Deletions have a ttl of 0.
+ * transaction guarantee that it was applied completely or not at all. A client's ttl of 0 leaves nothing of a record.
  */
 export function evaluateProbe(
   writes: RecordWrite[],
@@ -38,7 +38,7 @@ export function evaluateProbe(
   if (untouched.length > 0) return { verdict: 'moved' }
   if (likely.length > 0) return { verdict: 'applied', timestamp: earliest(likely), refused: [] }
   if (traces.some(({ trace }) => trace !== 'gone')) return { verdict: 'unclear' }
-  // A deletion leaves no timestamp, and the newest one may be another writer's: a client that got it would never fetch that writer's
+  // Nothing is left that has a timestamp, and the newest one may be another writer's: a client that got it would never fetch that writer's
   // change. So return the earliest possible one.
   return { verdict: 'applied', timestamp: (since + timestampStepMs) as Timestamp, refused: [] }
 }
@@ -52,12 +52,12 @@ function traceOf(
   now: SyncRecord | null,
   since: Timestamp,
 ): Trace {
-  const isDeletion = ttlSeconds === 0
-  if (!now) return isDeletion && before ? 'gone' : 'covered'
+  const isGone = ttlSeconds === 0
+  if (!now) return isGone && before ? 'gone' : 'covered'
   if (now.lastModified === before?.lastModified) return 'untouched'
   // The expired row under the id of a new record may have kept its sortindex.
   const hasSortindex = now.sortindex === sortindex || (sortindex === undefined && before === null)
-  if (isDeletion || now.lastModified <= since || now.payload !== payload || !hasSortindex) return 'covered'
+  if (isGone || now.lastModified <= since || now.payload !== payload || !hasSortindex) return 'covered'
   // A new payload proves that the write is ours; other fields could match by chance.
   return payload !== '' && payload !== before?.payload ? 'certain' : 'likely'
 }

@@ -5,7 +5,6 @@ import {
   fieldLimits,
   evaluateCollection,
   evaluateGet,
-  tombstonePayload,
   type SyncRecord,
   type Timestamp,
 } from '../domain/record.ts'
@@ -44,8 +43,10 @@ export interface Known {
 
 /** The timestamps of the committed changes. */
 export interface CommitTimes {
-  /** The timestamp of written or deleted records. */
+  /** The timestamp of written records. */
   written: Timestamp
+  /** The timestamp of deleted records. */
+  deleted: Timestamp
   /** The collection's timestamp after the last change. */
   collection: Timestamp
 }
@@ -72,8 +73,9 @@ export class Simulation {
   readonly #known: Known
   readonly #states = new Map<string, RecordState>()
   readonly #answers = new Map<number, Answer>()
-  /** The index of the first operation with a change. */
-  #effectiveFrom = Number.POSITIVE_INFINITY
+  /** The indices of the first operations that write and that delete. */
+  #writesFrom = Number.POSITIVE_INFINITY
+  #deletesFrom = Number.POSITIVE_INFINITY
 
   constructor(operations: NumberedOperation[], known: Known) {
     this.#known = known
@@ -85,12 +87,9 @@ export class Simulation {
     return [...this.#states].flatMap(([id, { change }]) => (change === null ? [id] : []))
   }
 
-  /**
-   * The records to write. A deletion together with other writes is a tombstone with a ttl of 0, whose expired row remains.
-   */
+  /** The records to write. */
   get writes(): RecordWrite[] {
-    const puts = [...this.#states.values()].flatMap(({ change }) => change ?? [])
-    return [...puts, ...this.deletes.map((id) => ({ id, payload: tombstonePayload, ttlSeconds: 0 }))]
+    return [...this.#states.values()].flatMap(({ change }) => change ?? [])
   }
 
   /** The outcome of that operation. */
@@ -100,7 +99,10 @@ export class Simulation {
 
   /** The collection's timestamp as that operation sees it. */
   collectionAt(index: number, times: CommitTimes): Timestamp {
-    return index > this.#effectiveFrom ? times.collection : this.#known.view.timestamp
+    if (index > this.#deletesFrom) return times.collection
+    // The deletions come after the upload, and after this operation.
+    if (index > this.#writesFrom) return Math.min(times.written, times.collection) as Timestamp
+    return this.#known.view.timestamp
   }
 
   #decide(operation: NumberedOperation['operation'], index: number): Answer {
@@ -141,8 +143,7 @@ export class Simulation {
     const state = this.#stateOf(id)
     const { record: before, base, change } = state
     const { rejected, failure, limits } = this.#known
-    const maxBytes = limits?.maxRecordPayloadBytes ?? Number.POSITIVE_INFINITY
-    if (Buffer.byteLength(input.payload ?? '') > maxBytes) {
+    if (limits !== null && !fitsUpload({ id, ...input }, limits)) {
       return () => ({ outcome: 'failed', error: rejectedRecord(413) })
     }
     if (!allowsPut(precondition, before?.lastModified ?? null)) {
@@ -159,7 +160,7 @@ export class Simulation {
     const stored = { ...fields, lastModified: pending }
     state.change = { ...fields, ttlSeconds }
     state.record = ttlSeconds === 0 ? null : stored
-    this.#effectiveFrom = Math.min(this.#effectiveFrom, index)
+    this.#writesFrom = Math.min(this.#writesFrom, index)
     return (times) => ({ outcome: 'stored', record: shown(stored, times) })
   }
 
@@ -175,8 +176,8 @@ export class Simulation {
     if (error) return () => ({ outcome: 'failed', error })
     state.record = null
     state.change = state.base ? null : undefined
-    this.#effectiveFrom = Math.min(this.#effectiveFrom, index)
-    return (times) => ({ outcome: 'deleted', id, timestamp: times.written })
+    this.#deletesFrom = Math.min(this.#deletesFrom, index)
+    return (times) => ({ outcome: 'deleted', id, timestamp: times.deleted })
   }
 
   #stateOf(id: string): RecordState {
@@ -185,6 +186,23 @@ export class Simulation {
       return { record: base, base, change: undefined }
     })
   }
+}
+
+/** Whether the storage can accept the record, in an upload of its own. */
+function fitsUpload(record: RecordWrite, { maxRecordPayloadBytes, maxRequestBytes }: StorageLimits): boolean {
+  const { payload = '' } = record
+  if (Buffer.byteLength(payload) > maxRecordPayloadBytes) return false
+  return maxUploadBytes(record) <= maxRequestBytes || uploadBytes(record) + 2 <= maxRequestBytes
+}
+
+/** Upper bound of a record's JSON in an upload: at most 100 bytes of names and numbers, and 6 for an escaped character. */
+export function maxUploadBytes({ id, payload = '' }: RecordWrite): number {
+  return 100 + 6 * (id.length + payload.length)
+}
+
+/** The same, more exactly; the upload has a shorter name for the ttl. */
+export function uploadBytes(record: RecordWrite): number {
+  return Buffer.byteLength(JSON.stringify(record)) + 2
 }
 
 /** The record as it is after the commit. */

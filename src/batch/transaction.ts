@@ -2,12 +2,12 @@ import { isRefusal, type ServiceError } from '../domain/errors.ts'
 import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { Budget, noRoom } from './budget.ts'
-import { fitsAnyStorage } from './collection-state.ts'
+import { fitsAnyStorage } from './collection-changes.ts'
 import { commitOrUndo } from './commit.ts'
 import { readsOf, type Read } from './reads.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
 import { WrittenCollection } from './written-collection.ts'
-import type { TransactionContext, TransactionOptions } from './transaction-context.ts'
+import type { TransactionContext, TransactionOptions } from './context.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 
@@ -53,9 +53,13 @@ function groupByUser(steps: Step[]): Map<string, User> {
   return users
 }
 
+/** The collections of a user that change; none if the storage rejects the credentials. */
+function changesOf({ refusal, written }: User): WrittenCollection[] {
+  return refusal ? [] : [...written.values()].filter(({ changes }) => changes.hasChanges)
+}
+
 class Transaction implements TransactionContext {
   readonly budget: Budget
-  isMultiCollection = false
   mayBeVisible = false
   readonly #steps: Step[]
   readonly #users: Map<string, User>
@@ -65,6 +69,8 @@ class Transaction implements TransactionContext {
   readonly #payloadSizes = new WeakMap<SyncRecord, number>()
   /** Whether the writes are large enough to need the storage's limits. */
   readonly #needsLimits: boolean
+  /** The collections that change. */
+  #changed: WrittenCollection[] = []
 
   constructor(
     steps: Step[],
@@ -82,17 +88,26 @@ class Transaction implements TransactionContext {
   async run(): Promise<OperationOutcome[]> {
     const users = [...this.#users.values()]
     await runBounded(users.flatMap((user) => this.#reads(user)))
-    const written = users.flatMap((user) => (user.refusal ? [] : [...user.written.values()]))
-    const changed = written.filter(({ state }) => state.hasChanges)
-    this.isMultiCollection = changed.length > 1
+    await runBounded(users.flatMap((user) => this.#rows(user)))
+    this.#changed = users.flatMap(changesOf)
     this.#holdResponse()
-    if (changed.length > 0) {
-      await this.#stage(changed)
-      await this.#commit(changed)
+    if (this.#changed.length > 0) {
+      await this.#stage()
+      await this.#commit()
     }
-    const collections = changed.flatMap(({ state, collection }) => (state.commit ? [collection] : []))
+    const collections = this.#changed.flatMap(({ changes, collection }) =>
+      changes.visible ? [collection] : [],
+    )
     this.options.observe({ kind: collections.length === 0 ? 'read-only' : 'committed', collections })
     return this.#steps.map((_, index) => this.#withinBudget(index, this.#outcome(index)))
+  }
+
+  get hasSeveralSteps(): boolean {
+    return this.#changed.reduce((steps, { changes }) => steps + changes.plan.steps, 0) > 1
+  }
+
+  get isVisible(): boolean {
+    return this.#changed.some(({ changes }) => changes.visible !== null)
   }
 
   /** The reads for one user's operations, as tasks that may run concurrently. */
@@ -131,26 +146,29 @@ class Transaction implements TransactionContext {
   async #readWritten(user: User, operations: NumberedOperation[]): Promise<void> {
     this.budget.requireTime()
     const part = new WrittenCollection(user.storage, operations, this)
-    const readLimits = async () => {
-      user.limits ??= user.storage.limits()
-      const limits = await user.limits
-      part.state.update({ limits: limits.collections?.get(part.collection) ?? limits })
-    }
-    await runBounded([() => part.reader.read(), ...(this.#needsLimits ? [readLimits] : [])])
-    await part.reader.createRow()
+    const { known } = part
+    const readLimits = () => known.readLimits(() => (user.limits ??= user.storage.limits()))
+    await runBounded([() => known.read(), ...(this.#needsLimits ? [readLimits] : [])])
     user.written.set(part.collection, part)
   }
 
-  /** Stages writes that need several uploads, or that commit together with other collections. */
-  async #stage(changed: WrittenCollection[]): Promise<void> {
-    // One collection is not staged: its upload is sent with the commits of the others. It must not be mainly deletions, because a DELETE
-    // may need a new connection and arrive late.
-    const plain = changed.findLast(
-      ({ state: { plan } }) =>
-        plan.uploads.length === 1 && (changed.length === 1 || plan.deletes.length < plan.writes.length),
-    )
-    const staged = changed.filter(
-      (part) => part.state.plan.uploads.length > 1 || (part !== plain && part.canStage),
+  /** Tasks that create the rows of new collections, once everything is read. */
+  #rows(user: User): (() => Promise<void>)[] {
+    return changesOf(user).map(({ known, changes }) => {
+      const indices = [...user.operations].flatMap(([index, operation]) =>
+        'collection' in operation && operation.collection === known.collection ? [index] : [],
+      )
+      return () => this.#attempt(user, { indices, run: () => known.createRow(() => changes.needsUpload) })
+    })
+  }
+
+  /** Stages records that need several uploads, or that are committed together with other collections. */
+  async #stage(): Promise<void> {
+    const uploading = this.#changed.filter(({ changes }) => changes.needsUpload)
+    // One collection is not staged: its upload is sent with the commits of the others.
+    const plain = uploading.findLast(({ changes }) => changes.plan.uploads.length === 1)
+    const staged = uploading.filter(
+      (part) => part.changes.plan.uploads.length > 1 || (part !== plain && part.canStage),
     )
     if (staged.length === 0) return
     this.budget.requireTime()
@@ -162,14 +180,13 @@ class Transaction implements TransactionContext {
     }
   }
 
-  async #commit(changed: WrittenCollection[]): Promise<void> {
+  async #commit(): Promise<void> {
     if (!this.mayBeVisible) {
-      if (!changed.some(({ state }) => state.hasChanges)) return
+      if (!this.#changed.some(({ changes }) => changes.hasChanges)) return
       this.budget.requireTime()
       this.beginCommit()
     }
-    await commitOrUndo(changed, this)
-    await Promise.all(changed.map((part) => part.removeDeleted()))
+    await commitOrUndo(this.#changed, this)
   }
 
   beginCommit(): void {
@@ -205,7 +222,7 @@ class Transaction implements TransactionContext {
     const known = this.#outcomes.get(index)
     if (known) return known
     if (operation.kind === 'timestamps') return this.#timestamps(index, user)
-    return user.written.get(operation.collection)!.state.outcome(index)
+    return user.written.get(operation.collection)!.changes.outcome(index)
   }
 
   /** The timestamps of a user's collections as that operation sees them; a failure if there is no memory for this copy. */
@@ -214,8 +231,8 @@ class Transaction implements TransactionContext {
     const bytes = bytesOfCollection * (collections.size + written.size)
     if (!this.#hasRoom(index, bytes)) return { outcome: 'failed', error: noRoom() }
     const seen = new Map(collections)
-    for (const [collection, { state }] of written) {
-      const changedAt = state.timestampAt(index)
+    for (const [collection, { changes }] of written) {
+      const changedAt = changes.timestampAt(index)
       if (changedAt > zeroTimestamp) seen.set(collection, changedAt)
       else seen.delete(collection)
     }

@@ -6,19 +6,20 @@ import {
   ServiceError,
   UpstreamError,
 } from '../domain/errors.ts'
-import { absentId, CollectionReader } from './collection-reader.ts'
-import { CollectionState, fitsOneBatch } from './collection-state.ts'
-import { removeRows } from './expired-rows.ts'
+import { timestampStepMs, type Timestamp } from '../domain/record.ts'
+import { CollectionChanges, fitsOneBatch } from './collection-changes.ts'
+import { backOff, isTimeout, type TransactionContext } from './context.ts'
+import { KnownCollection } from './known-collection.ts'
 import { evaluateProbe } from './probe.ts'
-import { blamesRecords, findRefused } from './refused-records.ts'
-import type { NumberedOperation } from './simulate.ts'
-import { backOff, type TransactionContext } from './transaction-context.ts'
 import { Undo } from './undo.ts'
-import type { BulkStorage, CommitOutcome, RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import type { Timestamp } from '../domain/record.ts'
+import type { BulkStorage, RecordWrite, Snapshot } from '../domain/record-storage.ts'
+import type { NumberedOperation } from './simulate.ts'
 
 /** Maximum attempts to prevent a lost write from being applied late. */
 const maxFences = 2
+
+/** The phases of a commit, in order. The uploads of all collections are visible before anything is deleted. */
+export type Phase = 'upload' | 'deletion'
 
 /** The result of an undo in one collection; `isFinal`: a further attempt can't change it. */
 export interface UndoResult {
@@ -26,20 +27,39 @@ export interface UndoResult {
   isFinal: boolean
 }
 
+/** A write whose effect is unknown: it may have been applied, or still be. */
+interface Doubt {
+  /** The records that it deletes; null: it is the upload. */
+  deletes: string[] | null
+  failure: unknown
+  /** Whether the collection was unchanged when it was last looked at. */
+  isUnapplied: boolean
+  /** Whether it may still be applied, so that an undo must prevent that. */
+  mayArriveLate: boolean
+}
+
 /**
- * One collection that a transaction writes to. Order of calls: `reader.read`, `reader.createRow`, `stage` if needed, `commit`, then
- * `removeDeleted`; `undo` reverts a visible commit.
+ * What a look at the collection shows about a write in doubt:
+ * - `applied`, `unapplied`: it is visible; it is not, so far
+ * - `moved`: another writer was first, so it was not applied and never will be
+ * - `unclear`: can't be determined any more
+ * - `unknown`: the storage could not be read
+ */
+type Verdict = 'applied' | 'unapplied' | 'moved' | 'unclear' | 'unknown'
+
+/**
+ * One collection that a transaction writes to. Order of calls: `known.read`, `known.createRow`, `stage` if needed, `commit` of each phase;
+ * `undo` reverts what is visible.
  *
- * Methods reject with `UpstreamError` if the transaction can't continue; those of `reader` also with `ServiceError`. Refusals of a write
+ * Methods reject with `UpstreamError` if the transaction can't continue; those of `known` also with `ServiceError`. Refusals of a write
  * become the outcomes of its operations.
  */
 export class WrittenCollection {
-  readonly state: CollectionState
+  readonly known: KnownCollection
+  readonly changes: CollectionChanges
   readonly collection: string
-  readonly reader: CollectionReader
   #stagedBatch: string | null = null
-  /** Whether the plan may have been applied, or may still be. */
-  #isInDoubt = false
+  #doubt: Doubt | null = null
   #fences = 0
   #undo: Undo | null = null
 
@@ -48,14 +68,14 @@ export class WrittenCollection {
     operations: NumberedOperation[],
     private readonly context: TransactionContext,
   ) {
-    this.collection = operations[0]!.operation.collection
-    this.state = new CollectionState(operations)
-    this.reader = new CollectionReader(storage, operations, this.state, context)
+    this.known = new KnownCollection(storage, operations, context)
+    this.collection = this.known.collection
+    this.changes = new CollectionChanges(operations, this.known, (ids) => storage.splitDeletion(ids))
   }
 
   /** Whether the storage can stage, as far as known. */
   get canStage(): boolean {
-    return this.state.known.limits?.batch !== null
+    return this.known.facts.limits?.batch !== null
   }
 
   /** Whether the undo has begun; from then on, the collection is not committed. */
@@ -63,84 +83,92 @@ export class WrittenCollection {
     return this.#undo?.hasBegun === true
   }
 
-  /** Stages all writes. */
+  /** Whether a part may be visible, so that the others are completed. A timed-out write that was then not visible does not count. */
+  get mayBeVisible(): boolean {
+    if (this.changes.visible !== null) return true
+    return this.#doubt !== null && !isUnanswered(this.#doubt)
+  }
+
+  /** Whether changes of that phase remain. */
+  isOpen(phase: Phase): boolean {
+    return phase === 'upload' ? this.changes.needsUpload : this.changes.remainingDeletes.length > 0
+  }
+
+  /** Stages all records to write. */
   async stage(): Promise<void> {
-    for (let failures = 0; this.state.hasChanges && this.#stagedBatch === null;) {
-      const { plan, known } = this.state
-      if (!fitsOneBatch(plan.writes, known.limits)) return this.state.update({ failure: tooMuch() })
+    const { known, changes } = this
+    for (let failures = 0; changes.needsUpload && this.#stagedBatch === null;) {
+      const { writes, uploads } = changes.plan
+      if (!fitsOneBatch(writes, known.facts.limits)) return known.fail(tooMuch())
       try {
-        if (!(await this.#stageAll(plan.uploads))) await this.#nextRound()
+        if (!(await this.#stageAll(uploads))) await this.#nextRound()
       } catch (error) {
         failures += 1
         // After an upload with unknown result, staging starts again, because some storages would mix up the records.
-        await (isRefusal(error) ? this.#acceptRefusal(error) : this.#retryLater(error, failures, true))
+        if (isRefusal(error)) this.#acceptRefusal(error, 'upload')
+        else await this.#retryLater(error, failures, true)
       }
     }
   }
 
-  /** Makes the changes visible in one step. First checks whether an earlier attempt has done so, if that is unknown. */
-  async commit(): Promise<void> {
-    let isDoubtful = this.#isInDoubt
-    let mustProbe = isDoubtful
+  /** Makes a phase visible. First checks whether an earlier attempt has done so, if that is unknown. */
+  async commit(phase: Phase): Promise<void> {
+    let mustLook = this.#doubt !== null
     let failure: unknown = null
     for (let failures = 0; ;) {
-      if (mustProbe) {
-        const verdict = await this.#probeUntilKnown(failure)
-        if (verdict === 'applied') return
-        if (verdict === 'moved') {
-          isDoubtful = false
-          failure = null
-          await this.#nextRound()
-        }
+      if (mustLook) {
+        const verdict = await this.#lookUntilKnown(failure)
+        // The write that timed out may still arrive; while nothing is visible, giving up is better than waiting for it.
+        if (verdict === 'unapplied' && isUnanswered(this.#doubt) && !this.context.isVisible)
+          throw this.#doubt.failure
+        if (verdict === 'moved') await this.#nextRound()
+        if (verdict !== 'unapplied') failure = null
       }
       if (failure !== null) {
         failures += 1
-        await this.#retryLater(failure, failures, isDoubtful || this.#forgetsBatch(failure))
+        await this.#retryLater(failure, failures, this.#doubt !== null || this.#forgetsBatch(failure))
       }
-      if (this.state.plan.uploads.length > 1) await this.stage()
-      if (!this.state.hasChanges) return
+      if (phase === 'upload' && this.changes.plan.uploads.length > 1) await this.stage()
+      if (!this.isOpen(phase)) return
       failure = null
-      mustProbe = false
+      mustLook = false
+      const deletes =
+        phase === 'upload' ? null : this.storage.splitDeletion(this.changes.remainingDeletes)[0]!
       try {
-        const result = await this.#send()
-        if (result.outcome === 'committed') return this.#settle(result.timestamp, result.rejected)
+        const isWritten = await (deletes === null ? this.#upload() : this.#delete(deletes))
         // If an earlier attempt was applied, our own write makes the condition fail.
-        mustProbe = isDoubtful
-        if (!mustProbe) await this.#nextRound()
+        mustLook = !isWritten && this.#doubt !== null
+        if (!isWritten && !mustLook) await this.#nextRound()
       } catch (error) {
-        if (!isWithoutEffect(error)) isDoubtful = this.#isInDoubt = true
-        if (isDoubtful && this.context.isMultiCollection) this.context.markVisible()
-        mustProbe = isDoubtful
-        if (isRefusal(error)) await this.#acceptRefusal(error)
+        if (!isWithoutEffect(error)) {
+          // After a 500 the database has rolled back; a write that a gateway gave up may still arrive.
+          const mayArriveLate = this.#doubt?.mayArriveLate === true || !isOneOf(error, [500])
+          this.#doubt = { deletes, failure: error, isUnapplied: false, mayArriveLate }
+          if (this.context.hasSeveralSteps) this.context.markVisible()
+        }
+        mustLook = this.#doubt !== null
+        if (isRefusal(error)) this.#acceptRefusal(error, phase)
         else failure = error
       }
     }
   }
 
-  /** Removes the rows of records that were deleted by a write. Never rejects: the deletions stand. */
-  async removeDeleted(): Promise<void> {
-    const { storage, collection, state, context } = this
-    const { commit } = state
-    if (!commit) return
-    if (commit.expiredRows.length > 0) {
-      const { left, at } = await removeRows(storage, collection, state, context.budget)
-      // Keeps the earlier timestamp if another writer came in between; otherwise the client would never fetch that change.
-      if (at !== null) commit.changedAt = at
-      if (left.length > 0)
-        context.options.observe({ kind: 'unremoved', collections: [collection], ids: left })
-    }
-    this.reader.recordOwnChange(commit.changedAt)
-  }
-
   /** Makes one attempt to undo what is visible, except where another writer has written since. Never rejects. */
   async undo(): Promise<UndoResult> {
-    const { storage, collection, state, context } = this
-    if (this.#isInDoubt && !(await this.#resolveDoubt()))
+    const { storage, known, changes } = this
+    if (this.#needsResolution && !(await this.#resolveDoubt()))
       return { left: 'unknown', isFinal: this.#fences >= maxFences }
-    if (!state.commit) return { left: 'nothing', isFinal: true }
-    this.#undo ??= new Undo(storage, collection, state, context.budget)
+    if (!changes.visible) return { left: 'nothing', isFinal: true }
+    this.#undo ??= new Undo(storage, known, changes.visible)
     if (await this.#undo.attempt()) return { left: 'undone', isFinal: true }
     return { left: 'partial', isFinal: false }
+  }
+
+  /** Whether a write in doubt may have been applied, or, if that needs an undo, may still be. */
+  get #needsResolution(): boolean {
+    if (this.#doubt === null) return false
+    const { isUnapplied, mayArriveLate } = this.#doubt
+    return !isUnapplied || (mayArriveLate && this.context.hasSeveralSteps)
   }
 
   /**
@@ -148,52 +176,62 @@ export class WrittenCollection {
    * if that fails or can't be determined. Skips a single write, which needs no undo.
    */
   async #resolveDoubt(): Promise<boolean> {
-    const { storage, collection, state } = this
-    const verdict = this.context.isMultiCollection ? await this.#probe() : 'unclear'
+    const { storage, collection, known, context } = this
+    const verdict = context.hasSeveralSteps ? await this.#look() : 'unclear'
     if (verdict === 'unknown') return false
     this.#fences += 1
     if (verdict === 'unclear') this.#fences = maxFences
     else if (verdict === 'unapplied') {
-      const fence = await storage.remove(collection, [absentId], state.since).catch(() => null)
-      this.#isInDoubt = fence?.outcome !== 'committed'
-    } else this.#isInDoubt = false
-    return !this.#isInDoubt
+      const fence = await storage
+        .remove(collection, [context.options.absentId], known.since)
+        .catch(() => null)
+      if (fence?.outcome === 'committed') this.#doubt = null
+    } else this.#doubt = null
+    return this.#doubt === null
   }
 
   /** True if everything is staged or written; false if another writer was first. */
   async #stageAll(uploads: RecordWrite[][]): Promise<boolean> {
-    const { storage, collection, state } = this
+    const { storage, collection, known } = this
     let batch: string | null = null
     for (const [place, records] of uploads.entries()) {
-      const outcome = await storage.stage(collection, records, state.since, batch)
+      const outcome = await storage.stage(collection, records, known.since, batch)
       if (outcome.outcome === 'moved') return false
       if (outcome.outcome === 'committed') {
         this.context.beginCommit()
         const left = uploads.slice(place + 1).flat()
         const refused = new Map(left.map(({ id }) => [id, rejectedRecord(413)] as const))
-        this.#settle(outcome.timestamp, new Map([...outcome.rejected, ...refused]), { isRemoval: false })
+        this.#settle(() =>
+          this.changes.recordUpload(outcome.timestamp, new Map([...outcome.rejected, ...refused])),
+        )
         return true
       }
       batch = outcome.batch
-      state.reject(outcome.rejected)
+      known.reject(outcome.rejected)
     }
     this.#stagedBatch = batch
     return true
   }
 
-  /** Whether the change is a single deletion, which leaves no rows. */
-  get #isRemoval(): boolean {
-    const { writes, deletes } = this.state.plan
-    const areDeletions = this.#stagedBatch === null && deletes.length === writes.length
-    return areDeletions && this.storage.deletesInOneRequest(deletes)
+  /** Makes the records visible in one step; false if another writer was first. */
+  async #upload(): Promise<boolean> {
+    const { storage, collection, known, changes } = this
+    const outcome =
+      this.#stagedBatch === null
+        ? await storage.write(collection, changes.plan.writes, known.since)
+        : await storage.commitStaged(collection, this.#stagedBatch, known.since)
+    if (outcome.outcome === 'moved') return false
+    this.#settle(() => changes.recordUpload(outcome.timestamp, outcome.rejected))
+    return true
   }
 
-  async #send(): Promise<CommitOutcome> {
-    const { storage, collection, state } = this
-    const { plan, since } = state
-    if (this.#isRemoval) return await storage.remove(collection, plan.deletes, since)
-    if (this.#stagedBatch === null) return await storage.write(collection, plan.writes, since)
-    return await storage.commitStaged(collection, this.#stagedBatch, since)
+  /** Deletes these records in one step; false if another writer was first. */
+  async #delete(ids: string[]): Promise<boolean> {
+    const { storage, collection, known, changes } = this
+    const outcome = await storage.remove(collection, ids, known.since)
+    if (outcome.outcome === 'moved') return false
+    this.#settle(() => changes.recordDeletion(ids, outcome.timestamp, outcome.isAlone))
+    return true
   }
 
   /** Whether the storage has forgotten the staged batch; then it is staged again. */
@@ -203,9 +241,10 @@ export class WrittenCollection {
     return isForgotten
   }
 
-  async #acceptRefusal(refusal: ServiceError): Promise<void> {
-    const { storage, collection, state, context } = this
-    if (refusal.status === 401 && context.isMultiCollection) {
+  /** The refusal of an upload is that of all writes to the collection; the refusal of a deletion leaves what is visible. */
+  #acceptRefusal(refusal: ServiceError, phase: Phase): void {
+    const { known, changes, context } = this
+    if (refusal.status === 401 && context.hasSeveralSteps) {
       // A rejected identity affects all operations of the user.
       const options = { applied: 'no', status: 401, cause: refusal } as const
       throw new UpstreamError(
@@ -214,14 +253,8 @@ export class WrittenCollection {
         options,
       )
     }
-    const { writes, uploads } = state.plan
-    if (blamesRecords(refusal) && writes.length > 1) {
-      const target = { storage, collection, since: state.since, budget: context.budget }
-      const refused = await findRefused(target, uploads)
-      this.#stagedBatch = null
-      if (refused.size > 0) return state.reject(refused)
-    }
-    state.update({ failure: refusal })
+    if (phase === 'upload') known.fail(refusal)
+    else known.reject(new Map(changes.remainingDeletes.map((id) => [id, refusal])))
   }
 
   /** Waits before the next attempt. A lasting conflict becomes the outcome of the writes. */
@@ -230,64 +263,102 @@ export class WrittenCollection {
       await backOff(this.context, failure, failures, shouldRetry)
     } catch (error) {
       if (!isRefusal(error)) throw error
-      this.state.update({ failure: error })
+      this.known.fail(error)
     }
   }
 
-  #settle(
-    at: Timestamp,
-    refused: ReadonlyMap<string, ServiceError>,
-    { isRemoval = this.#isRemoval, seenAt = at } = {},
-  ): void {
-    this.state.settle(at, refused, isRemoval, seenAt)
+  /** Notes that a step is visible. */
+  #settle(record: () => void): void {
+    record()
     this.context.markVisible()
     this.#stagedBatch = null
-    this.#isInDoubt = false
+    this.#doubt = null
   }
 
-  /** Probes whether the plan was applied. Throws if that can't be determined. */
-  async #probeUntilKnown(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
+  /** Looks whether the write in doubt was applied. Throws if that can't be determined. */
+  async #lookUntilKnown(failure: unknown): Promise<'applied' | 'moved' | 'unapplied'> {
     const { collection, context } = this
     context.options.observe({ kind: 'probed', collections: [collection] })
-    let verdict = await this.#probe()
-    // With several collections, `commitOrUndo` decides what is tried next.
-    for (let failures = 1; verdict === 'unknown' && !context.isMultiCollection; failures += 1) {
+    let verdict = await this.#look()
+    // With several steps, `commitOrUndo` decides what is tried next.
+    for (let failures = 1; verdict === 'unknown' && !context.hasSeveralSteps; failures += 1) {
       if (!context.budget.hasTime) break
       await context.budget.backOff(failures)
-      verdict = await this.#probe()
+      verdict = await this.#look()
     }
     if (verdict === 'unclear' || verdict === 'unknown') {
       const message = `Unknown whether the write to "${collection}" was applied: read before retrying`
       throw new UpstreamError('connection-lost', message, { applied: 'unknown', cause: failure })
     }
-    // After a 500 the database has rolled back; a write that a gateway gave up may still arrive.
-    const mayArriveLate = failure === null ? this.#isInDoubt : !isOneOf(failure, [500])
-    this.#isInDoubt &&= verdict === 'unapplied' && context.isMultiCollection && mayArriveLate
     return verdict
   }
 
-  /** Probes once. `unclear`: can't be determined any more. `unknown`: the storage could not be read. */
-  async #probe(): Promise<'applied' | 'moved' | 'unapplied' | 'unclear' | 'unknown'> {
+  async #look(): Promise<Verdict> {
     let snapshot: Snapshot
     try {
-      snapshot = await this.reader.snapshot()
+      snapshot = await this.known.snapshot()
     } catch (error) {
       return isRefusal(error) ? 'unclear' : 'unknown'
     }
-    const { plan, known, since } = this.state
-    const result = evaluateProbe(plan.writes, known.view.records, since, snapshot)
+    const doubt = this.#doubt!
+    doubt.isUnapplied = snapshot.timestamp === this.known.since
+    if (doubt.isUnapplied) return 'unapplied'
+    return doubt.deletes === null ? this.#judgeUpload(snapshot) : this.#judgeDeletion(snapshot, doubt.deletes)
+  }
+
+  #judgeUpload(snapshot: Snapshot): Verdict {
+    const { known, changes } = this
+    const result = evaluateProbe(changes.plan.writes, known.facts.view.records, known.since, snapshot)
     if (result.verdict !== 'applied') return result.verdict
     const refused = new Map(result.refused.map((id) => [id, rejectedRecord(400)] as const))
-    this.#settle(result.timestamp, refused, { seenAt: snapshot.timestamp })
+    this.#settle(() => changes.recordUpload(result.timestamp, refused))
+    // Others may have written since.
+    this.#review(snapshot)
     return 'applied'
   }
 
-  /** Another writer was first: reads the collection again. */
-  async #nextRound(): Promise<void> {
-    this.#stagedBatch = null
-    this.#isInDoubt = false
-    await this.reader.readAgain()
+  /** A deletion is applied completely or not at all, so that one record in the version that we know disproves it. */
+  #judgeDeletion(snapshot: Snapshot, ids: string[]): Verdict {
+    if (ids.some((id) => this.#isUnchanged(id, snapshot))) return 'moved'
+    // Never deletes a record again that may have been written since. The newest timestamp may be that of another writer, whose change a
+    // client that got it would never fetch, so the deletion gets the earliest possible one.
+    const at = (this.known.since + timestampStepMs) as Timestamp
+    this.#settle(() => this.changes.recordDeletion(ids, at, false))
+    this.#review(snapshot)
+    return 'applied'
   }
+
+  #isUnchanged(id: string, { records }: Snapshot): boolean {
+    return records.get(id)?.lastModified === this.known.facts.view.records.get(id)!.lastModified
+  }
+
+  /** Another writer was first: reads again. What is visible stays, and only the remaining deletions are decided again. */
+  async #nextRound(): Promise<void> {
+    const { known, changes } = this
+    this.#stagedBatch = null
+    this.#doubt = null
+    await known.startRound()
+    if (changes.visible === null) return await known.read()
+    this.#review(await known.snapshot(changes.remainingDeletes))
+  }
+
+  /** Decides the remaining deletions against a newer snapshot: those of unchanged records stay. */
+  #review(snapshot: Snapshot): void {
+    const { known, changes } = this
+    const changed = changes.remainingDeletes.filter((id) => !this.#isUnchanged(id, snapshot))
+    const missing = changed.filter((id) => !snapshot.records.has(id))
+    changes.recordDeletion(missing, null, false)
+    known.replace(
+      snapshot,
+      changed.filter((id) => snapshot.records.has(id)),
+    )
+    known.since = snapshot.timestamp
+  }
+}
+
+/** Whether a write timed out and was not visible when it was looked at. It is not sent again while nothing is visible. */
+function isUnanswered(doubt: Doubt | null): doubt is Doubt {
+  return doubt !== null && doubt.isUnapplied && isTimeout(doubt.failure)
 }
 
 function tooMuch(): ServiceError {

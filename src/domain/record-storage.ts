@@ -95,8 +95,6 @@ export interface Notices {
 /** A consistent view of some records of a collection, with the collection's timestamp. */
 export interface Snapshot {
   timestamp: Timestamp
-  /** How long the collection had been unchanged, in ms of the storage's clock; Infinity if unknown. */
-  unchangedForMs: number
   records: Map<string, SyncRecord>
 }
 
@@ -114,6 +112,13 @@ export type CommitOutcome =
 /** `staged`: invisible until its commit. `committed`: this storage can't stage and wrote at once. */
 export type StageOutcome =
   { outcome: 'staged'; batch: string; rejected: Map<string, ServiceError> } | CommitOutcome
+
+/**
+ * The outcome of a deletion. `isAlone`: whether no other writer has changed the collection after `unmodifiedSince`; unknown if the storage
+ * compares the timestamp of the record alone.
+ */
+export type DeletionOutcome =
+  { outcome: 'committed'; timestamp: Timestamp; isAlone: boolean } | { outcome: 'moved' }
 
 /** The limits of a storage; see Sync 1.5 API, `info/configuration`. Absent keys have the protocol's defaults. */
 export interface StorageLimits {
@@ -165,17 +170,10 @@ export interface BulkStorage {
   ): Promise<StageOutcome>
   /** Makes a staged batch visible; all its records get one timestamp. */
   commitStaged(collection: string, batch: string, unmodifiedSince: Timestamp): Promise<CommitOutcome>
-  /** Deletes the named records and their rows; atomic if `deletesInOneRequest`. Unknown ids are no error. At least one id; any number. */
-  remove(collection: string, ids: string[], unmodifiedSince: Timestamp): Promise<CommitOutcome>
-  /** Whether one request can delete all these records. */
-  deletesInOneRequest(ids: string[]): boolean
-  /** Whether `remove` also deletes the row of an expired record with this id. */
-  deletesExpired(id: string): boolean
-  /**
-   * Which of these invisible records were written after that timestamp. The row of a deleted record keeps its expiry, so a new record in it
-   * stays invisible until its ttl is written.
-   */
-  rewrittenSince(collection: string, ids: string[], since: Timestamp): Promise<string[]>
+  /** Deletes these records in one step. Unknown ids are no error. At most one group of `splitDeletion`, and at least one id. */
+  remove(collection: string, ids: string[], unmodifiedSince: Timestamp): Promise<DeletionOutcome>
+  /** Groups ids by the requests that delete them. */
+  splitDeletion(ids: string[]): string[][]
 }
 
 /** The upstream calls of one client request. */

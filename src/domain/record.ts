@@ -8,12 +8,6 @@ export interface SyncRecord {
   sortindex?: number
 }
 
-/**
- * The payload of a record that was deleted together with other writes, until its row is removed. Such a record counts as missing. Sync
- * clients write JSON, so no other record has this payload.
- */
-export const tombstonePayload = 'deleted through a bridge'
-
 /** Formats a record as the exposed JSON, `{"id","last_modified","payload","sortindex"}`. */
 export function toExposedJson(record: SyncRecord): string {
   const { id, lastModified: last_modified, payload, sortindex } = record

@@ -8,7 +8,6 @@ export const logEvents = {
     'list.broken': 'a list broke off while it was sent; its request was logged as 200',
     'batch.partial': 'a batch was written in part and could not be undone; the line names the collections',
     'batch.unknown': 'it is unknown whether a write was applied; its client got a 503',
-    'batch.unremoved': 'rows of deleted records are still in the storage; each id has a line',
     'worker lost': 'a worker ended unexpectedly and is replaced',
     'worker hangs': 'a worker does not respond and is replaced',
     'takeover failed': 'the new process failed to listen, and this one continues',

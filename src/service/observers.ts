@@ -1,7 +1,7 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import { isLogged, type Log, type LogFields } from '../observability/log.ts'
 import { isSource } from '../protocol/envelope.ts'
-import type { TransactionEvent } from '../batch/transaction-context.ts'
+import type { TransactionEvent } from '../batch/context.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import { redisTroubles, type RedisTrouble } from '../credentials/redis-store.ts'
 import { rejectionReasons, type RejectionReason } from '../load/permits.ts'
@@ -17,7 +17,7 @@ export type Observers = ReturnType<typeof createObservers>
 const secondsBounds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
-const errorOutcomes = ['partial', 'unknown', 'unremoved']
+const errorOutcomes = ['partial', 'unknown']
 
 /** Creates the observers, which report events to the log, the metrics and statsd, if configured. */
 export function createObservers(
@@ -91,15 +91,11 @@ export function createObservers(
       const remedy = trouble === 'unreachable' ? withoutRedis : undefined
       warnOncePerMinute('redis error', { reason: trouble, code, remedy })
     },
-    transaction({ kind, collections, ids }: TransactionEvent) {
+    transaction({ kind, collections }: TransactionEvent) {
       transactions(kind)
       statsd?.count(`batch.${kind}`)
       const level = errorOutcomes.includes(kind) ? 'error' : 'debug'
-      if (!isLogged(log, level)) return
-      const names = collections.join(',') || null
-      // A line for each id, because the log cuts long values.
-      for (const id of ids ?? [undefined])
-        log[level](`batch.${kind}`, { collections: names, ids: id && encodeURIComponent(id) })
+      if (isLogged(log, level)) log[level](`batch.${kind}`, { collections: collections.join(',') || null })
     },
     shed(reason: RejectionReason) {
       shed(reason)

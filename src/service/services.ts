@@ -1,4 +1,3 @@
-import { OtherWriters } from '../batch/other-writers.ts'
 import { runTransaction } from '../batch/transaction.ts'
 import { Credentials } from '../credentials/credentials.ts'
 import { RedisStore } from '../credentials/redis-store.ts'
@@ -52,7 +51,7 @@ export function createServices(
   load: RequestLimit,
   batchLimits: { patienceMs?: number; maxResponseBytes?: number } = {},
 ) {
-  const { upstream, tokenServer, store, locks, otherWriters } = connections
+  const { upstream, tokenServer, store, locks, absentId } = connections
   const { now } = host
   const credentials = new Credentials({
     exchange: (identity, requestId) => tokenServer.exchange(identity, requestId),
@@ -136,7 +135,7 @@ export function createServices(
         delay: Bun.sleep,
         random: Math.random,
         locks,
-        otherWriters,
+        absentId,
         memory,
         patienceMs: batchLimits.patienceMs,
         maxResponseBytes: batchLimits.maxResponseBytes ?? limits.batchResponseBytes,
@@ -151,7 +150,7 @@ type Connections = ReturnType<typeof connect>
 /** Creates the connections to token server, storage and cache, and the locks of writers. */
 export function connect(
   settings: Settings,
-  host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'fetchSlots'>,
+  host: Pick<BridgeHost, 'now' | 'monotonicNow' | 'randomBytes' | 'fetchSlots'>,
   observers: Pick<Observers, 'upstreamCall' | 'redisTrouble'>,
   waitMs?: number,
 ) {
@@ -189,7 +188,7 @@ export function connect(
     tokenServer,
     store,
     locks: new Locks(),
-    otherWriters: new OtherWriters(clock.now),
+    absentId: host.randomBytes(32).toHex(),
   }
 }
 

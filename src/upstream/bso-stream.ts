@@ -3,7 +3,7 @@ import { takeListBuffer } from '../domain/bytes.ts'
 import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
-import { isDeleted, readBso } from './bso.ts'
+import { readBso } from './bso.ts'
 import { copyCanonicalLines, maxOutputBytes } from './canonical-lines.ts'
 
 interface BsoRewriterOptions {
@@ -125,7 +125,7 @@ export class BsoRewriter {
     const record = readBso(parseJson(line))
     if (!record) throw unusable('a line is not a record')
     this.recordCount += 1
-    if (isDeleted(record) || (this.#keep && !this.#keep(record.id))) return
+    if (this.#keep && !this.#keep(record.id)) return
     if (this.#skip > 0) {
       this.#skip -= 1
       return

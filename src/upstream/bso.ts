@@ -1,5 +1,5 @@
 import { rejectedRecord, type ServiceError } from '../domain/errors.ts'
-import { timestamp, tombstonePayload, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { timestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
 import { parseJson, textOf, unusable, type UpstreamResponse } from './response.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
 import type { StorageRead } from './call.ts'
@@ -20,11 +20,6 @@ export function readBso(value: unknown): SyncRecord | null {
   return record
 }
 
-/** Whether a record was deleted through a bridge that will remove its row. */
-export function isDeleted({ payload }: { payload: string }): boolean {
-  return payload === tombstonePayload
-}
-
 /** The request for one record. */
 export function recordRequest(collection: string, id: string): StorageRead {
   return {
@@ -35,7 +30,7 @@ export function recordRequest(collection: string, id: string): StorageRead {
   }
 }
 
-/** Reads the record from a response, with its exposed JSON if that is at hand; null if no record has exactly this id, or it was deleted. */
+/** Reads the record from a response, with its exposed JSON if that is at hand; null if no record has exactly this id. */
 export function readRecordResponse(
   response: UpstreamResponse,
   id: string,
@@ -45,7 +40,6 @@ export function readRecordResponse(
   const value = text === undefined ? undefined : parseJson(text)
   const record = readBso(value)
   if (text === undefined || !record) throw unusable('the body is not a record')
-  if (isDeleted(record)) return null
   if (record.id === id) return { record, json: toExposedText(text, value as object) }
   if (fold(record.id) !== fold(id)) throw unusable('the body is a different record')
   return null

@@ -1,5 +1,3 @@
-import { tombstonePayload } from '../domain/record.ts'
-
 interface Copied {
   /** Where the first line of another form begins. */
   readTo: number
@@ -18,7 +16,7 @@ export function maxOutputBytes(lineBytes: number): number {
  *
  *     {"id":"…","modified":1234567890.12,"payload":"…","sortindex":-5}
  *
- * `sortindex` may be absent; the payload must not be a tombstone. Every byte is checked, so the output is valid JSON if it is valid UTF-8.
+ * `sortindex` may be absent. Every byte is checked, so the output is valid JSON if it is valid UTF-8.
  * A line must end at `to`, and `out` must have room for everything.
  */
 export function copyCanonicalLines(
@@ -56,7 +54,6 @@ const lastModified = Buffer.from(',"last_modified":')
 const payload = Buffer.from(',"payload":"')
 const sortindex = Buffer.from(',"sortindex":')
 const closing = Buffer.from('}\n')
-const tombstone = Buffer.from(`${tombstonePayload}"`)
 const comma = 0x2c
 const quote = 0x22
 const backslash = 0x5c
@@ -99,7 +96,6 @@ function endOfLine(lines: Lines, idEnd: number): number {
   if (!continuesWith(bytes, payloadAt, payload)) return 0
   const textAt = payloadAt + payload.length
   let end = endOfString(lines, textAt)
-  if (end === textAt + tombstone.length && continuesWith(bytes, textAt, tombstone)) return 0
   if (end !== 0 && continuesWith(bytes, end, sortindex)) end = endOfInteger(bytes, end + sortindex.length)
   return end !== 0 && continuesWith(bytes, end, closing) ? end + closing.length : 0
 }

@@ -1,11 +1,11 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { idSelector, selectsIds } from '../domain/list.ts'
-import { fromSyncSeconds, zeroTimestamp, type Timestamp } from '../domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, TooLong, unusable, type UpstreamResponse } from './response.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
-import { isDeleted, readRecordResponse, readBso, recordRequest } from './bso.ts'
+import { readRecordResponse, readBso, recordRequest } from './bso.ts'
 import { checkCount } from './list.ts'
 import type { ListFilter, ListOptions, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls, StorageRead } from './call.ts'
@@ -90,7 +90,6 @@ export class ConsistentReads {
   /** Bytes of records that may still be read. */
   #leftBytes = 0
   #timestamp: Timestamp | null = null
-  #unchangedForMs = Infinity
   #endpoint: string | undefined
 
   constructor(
@@ -136,7 +135,7 @@ export class ConsistentReads {
         const found = readRecordResponse(response, id)
         if (found) records.set(id, found.record)
       }
-      return { timestamp: this.timestamp, unchangedForMs: this.#unchangedForMs, records }
+      return { timestamp: this.timestamp, records }
     } catch (error) {
       if (error instanceof TooLong) return null
       throw error
@@ -149,7 +148,7 @@ export class ConsistentReads {
       const record = readBso(value)
       if (!record) throw unusable('an element is not a record')
       // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
-      if (requested.has(record.id) && !isDeleted(record)) records.set(record.id, record)
+      if (requested.has(record.id)) records.set(record.id, record)
     })
   }
 
@@ -186,8 +185,6 @@ export class ConsistentReads {
     if (response.status === 412) throw new CollectionChanged()
     if (this.#timestamp !== null) return response
     this.#timestamp = lastModifiedOf(response.headers)
-    const nowThere = fromSyncSeconds(response.headers.get('x-weave-timestamp'))
-    if (nowThere !== null) this.#unchangedForMs = nowThere - this.#timestamp
     this.calls.trackChange(response.headers)
     this.#endpoint = this.calls.endpoint
     return response

@@ -1,11 +1,10 @@
-import { runBounded } from '../domain/bounded.ts'
-import { evaluateGet, type GetOutcome, type Precondition, type Timestamp } from '../domain/record.ts'
+import { evaluateGet, type GetOutcome, type Precondition } from '../domain/record.ts'
 import { readCollectionTimestamps, readLimits } from './account.ts'
 import { readRecordResponse, recordRequest } from './bso.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'
 import { listByIds } from './list-by-ids.ts'
 import { listByQuery, ListPages } from './list.ts'
-import { chunkIds, isListable, unmodifiedSinceHeader } from './request.ts'
+import { chunkIds } from './request.ts'
 import { StorageWrites } from './writes.ts'
 import type { BulkStorage, ListFilter, ListOptions, ListOutcome } from '../domain/record-storage.ts'
 
@@ -15,9 +14,6 @@ import type { BulkStorage, ListFilter, ListOptions, ListOutcome } from '../domai
  * timestamps are only valid on one node.
  */
 export class SyncStorage extends StorageWrites implements BulkStorage {
-  // A DELETE of a single expired record returns 404 and leaves its row.
-  readonly deletesExpired = isListable
-
   /**
    * Resolves once the first chunk has been read, so that an early failure is an error and not a broken stream. The list first waits for a
    * permit, which it holds until the last byte, because the runtime buffers up to 2 MB of a response.
@@ -69,17 +65,5 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
 
   snapshot(collection: string, ids: string[]) {
     return readConsistently(this, collection, ids)
-  }
-
-  /** The storage evaluates the condition by the row, even if the record has expired. */
-  async rewrittenSince(collection: string, ids: string[], since: Timestamp): Promise<string[]> {
-    const rewritten: string[] = []
-    const headers = unmodifiedSinceHeader(since)
-    const tasks = ids.map((id) => async () => {
-      const { status } = await this.read({ ...recordRequest(collection, id), headers })
-      if (status === 412) rewritten.push(id)
-    })
-    await runBounded(tasks)
-    return rewritten
   }
 }

@@ -4,7 +4,7 @@ import { jsonOf, unusable, type UpstreamResponse } from './response.ts'
 import { groupIds, unmodifiedSinceHeader, type Query } from './request.ts'
 import { readModified, readUploadResult, writeBsos, type UploadResult } from './bso.ts'
 import { StorageCalls, type StorageWrite } from './call.ts'
-import type { CommitOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
+import type { CommitOutcome, DeletionOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
 
 const maxResultBytes = 4 * 1024 * 1024
 
@@ -51,30 +51,23 @@ export class StorageWrites extends StorageCalls {
   }
 
   /**
-   * Deletes records by id, in as many requests as needed, each conditional on the timestamp of the previous one. Ids that a list can't
-   * contain are deleted one by one. Throws if there are no ids, because the storage would then delete the whole collection.
+   * Deletes records by id in one request, on a connection of its own: the runtime would repeat a DELETE if a pooled connection died. Throws
+   * if there are no ids, because the storage would then delete the whole collection.
    */
-  async remove(collection: string, ids: string[], since: Timestamp): Promise<CommitOutcome> {
-    if (ids.length === 0 || ids.includes('')) throw new RangeError('Cannot delete records: an id is missing')
-    let timestamp = since
-    for (const request of deletions(collection, ids)) {
-      const headers = unmodifiedSinceHeader(timestamp)
-      // Once a request has deleted something, no failure is without effect, or an undo would take its own deletions for another writer's.
-      const isBegun = timestamp !== since
-      const response = await this.send({ ...request, headers }).catch((error: unknown) => {
-        throw isBegun ? partlyDeleted(error) : error
-      })
-      if (response.status === 412) {
-        if (!isBegun) return { outcome: 'moved' }
-        throw partlyDeleted(new UpstreamError('refused', 'The collection has changed', { status: 412 }))
-      }
-      timestamp = readTimestamp(response) ?? timestamp
-    }
-    return { outcome: 'committed', timestamp, rejected: new Map() }
+  async remove(collection: string, ids: string[], since: Timestamp): Promise<DeletionOutcome> {
+    const [request, ...others] = deletions(collection, ids)
+    if (!request || others.length > 0 || ids.includes(''))
+      throw new RangeError('Cannot delete these records in one request')
+    const response = await this.send({ ...request, headers: unmodifiedSinceHeader(since) })
+    if (response.status === 412) return { outcome: 'moved' }
+    // A record that has a path of its own is compared by its own timestamp.
+    const isAlone = request.query !== undefined
+    return { outcome: 'committed', timestamp: readTimestamp(response) ?? since, isAlone }
   }
 
-  deletesInOneRequest(ids: string[]): boolean {
-    return deletions('', ids).length === 1
+  splitDeletion(ids: string[]): string[][] {
+    const { chunks, single } = groupIds(ids)
+    return [...chunks, ...single.map((id) => [id])]
   }
 
   #post(
@@ -90,13 +83,6 @@ export class StorageWrites extends StorageCalls {
     const maxBytes = maxResultBytes
     return this.send({ method: 'POST', path, query, headers, body, subject, maxBytes })
   }
-}
-
-/** The error for a deletion of which an unknown part was applied. */
-function partlyDeleted(cause: unknown): UpstreamError {
-  const { status, retryAfterSeconds } = cause instanceof UpstreamError ? cause : {}
-  const options = { status, retryAfterSeconds, applied: 'unknown', cause } as const
-  return new UpstreamError('connection-lost', 'Unknown whether the deletion was applied', options)
 }
 
 function committed({ status, headers }: UpstreamResponse, result: UploadResult): CommitOutcome {

@@ -20,7 +20,7 @@ describe('runTransaction: a lost response', () => {
         storage.onCall = () => {}
         storage.otherWrites(collection, records)
       }
-      throw new UpstreamError('timeout', 'No response')
+      throw new UpstreamError('connection-lost', 'No response')
     }
 
     const { outcomes } = await transact(storage, [put('tabs', 'a', { payload: 'new' }, onlyIfAbsent)])
@@ -86,9 +86,11 @@ describe('runTransaction: a lost response', () => {
       { id: 'a', payload: 'old' },
       { id: 'b', payload: 'old' },
     ])
-    storage.fault = at(3, 'reset-after')
-    storage.onCall = ({ number }) => {
-      if (number === 4) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+    storage.fault = ({ name }) =>
+      name === 'remove' && storage.callCounts.remove === 1 ? 'reset-after' : null
+    storage.onCall = ({ name }) => {
+      if (name === 'snapshot' && storage.callCounts.remove === 1)
+        storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
     }
 
     const { outcomes, events } = await transact(storage, [
@@ -96,39 +98,30 @@ describe('runTransaction: a lost response', () => {
       remove('tabs', 'b'),
       put('tabs', 'c', { payload: 'new' }),
     ])
-    storage.otherWrites('tabs', [{ id: 'b', payload: 'later' }])
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['deleted', 'deleted', 'stored'])
     expect(events.map(({ kind }) => kind)).toEqual(['probed', 'committed'])
-    expect(storage.contents()).toEqual({
-      tabs: { a: { payload: 'theirs' }, b: { payload: 'later' }, c: { payload: 'new' } },
-    })
+    expect(storage.callCounts.remove).toBe(1)
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, c: { payload: 'new' } } })
   })
 
-  it('to a deletion of unknown time hides nothing that another client wrote into its row', async () => {
+  it('to a deletion that another writer came before is decided again', async () => {
     const storage = new ModelStorage()
-    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-    storage.fault = ({ name }) => {
-      if (name !== 'commitStaged') return null
-      storage.fault = () => null
-      return 'reset-after'
-    }
-    storage.onCall = ({ name, collection }) => {
-      if (name === 'commitStaged') storage.clock.nowMs += 50
-      if (name !== 'snapshot' || collection !== 'tabs' || storage.callCounts.commitStaged === undefined)
-        return
-      storage.onCall = () => {}
-      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
-    }
-
-    const { outcomes, events } = await transact(storage, [
-      remove('tabs', 'a'),
-      put('history', 'b', { payload: 'new' }),
+    const at = storage.seed('tabs', [
+      { id: 'a', payload: 'old' },
+      { id: 'b', payload: 'old' },
     ])
+    storage.fault = ({ name }) =>
+      name === 'remove' && storage.callCounts.remove === 1 ? 'reset-before' : null
+    storage.onCall = ({ name }) => {
+      if (name === 'snapshot' && storage.callCounts.remove === 1)
+        storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+    }
 
-    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['deleted', 'stored'])
-    expect(events.map(({ kind }) => kind)).toEqual(['probed', 'committed'])
-    expect(storage.contents().tabs).toEqual({ a: { payload: 'theirs' } })
+    const { outcomes } = await transact(storage, [remove('tabs', 'a', ifMatch(at)), remove('tabs', 'b')])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['precondition-failed', 'deleted'])
+    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' } } })
   })
 
   it('to a commit of a batch that the storage has forgotten causes another upload', async () => {
@@ -177,7 +170,7 @@ describe('runTransaction: a lost response', () => {
     const late: Parameters<typeof commitStaged>[] = []
     storage.commitStaged = async (...call) => {
       late.push(call)
-      throw new UpstreamError('timeout', 'No response')
+      throw new UpstreamError('connection-lost', 'No response')
     }
 
     const { failure, events } = await transact(storage, [
@@ -186,7 +179,7 @@ describe('runTransaction: a lost response', () => {
     ])
     const ends = await Promise.all(late.map((call) => commitStaged(...call)))
 
-    expect(failure).toMatchObject({ failure: 'timeout' })
+    expect(failure).toMatchObject({ failure: 'connection-lost' })
     expect(events).toContainEqual({ kind: 'undone', collections: ['history'] })
     expect(new Set(ends.map(({ outcome }) => outcome))).toEqual(new Set(['moved']))
     expect(storage.contents()).toEqual({ tabs: { a: { payload: 'old' } } })
@@ -235,5 +228,105 @@ describe('runTransaction: a lost response', () => {
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'failed', 'page'])
     expect(recordsOf(outcomes[2]).map(({ payload }) => payload)).toEqual(['old', 'x'])
+  })
+})
+
+describe('runTransaction: a write that times out', () => {
+  const writes = ({ callCounts: { write = 0, remove: removals = 0, commitStaged = 0 } }: ModelStorage) =>
+    write + removals + commitStaged
+
+  it.each([
+    ['a put', put('tabs', 'a', { payload: 'new' })],
+    ['a deletion', remove('tabs', 'a')],
+  ])('is looked at: it was applied, so it succeeds and is not sent again: %s', async (_, operation) => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.fault = at(2, 'hang-after')
+
+    const { outcomes, events } = await transact(storage, [operation])
+
+    expect(outcomes[0]!.outcome).toBeOneOf(['stored', 'deleted'])
+    expect(events.map(({ kind }) => kind)).toEqual(['probed', 'committed'])
+    expect(writes(storage)).toBe(1)
+  })
+
+  it.each([
+    ['a put', put('tabs', 'a', { payload: 'new' })],
+    ['a deletion', remove('tabs', 'a')],
+  ])('is looked at: nothing is visible, so it fails and is not sent again: %s', async (_, operation) => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.fault = at(2, 'hang-before')
+    const startedAtMs = storage.clock.now()
+
+    const { failure, events } = await transact(storage, [operation])
+
+    expect(failure).toMatchObject({ failure: 'timeout' })
+    expect(events.map(({ kind }) => kind)).toEqual(['probed'])
+    expect(storage.callCounts.snapshot).toBe(2)
+    expect(writes(storage)).toBe(1)
+    expect(storage.clock.now() - startedAtMs).toBeWithin(100, 150)
+  })
+
+  it('in every collection of a batch: none is sent again, and none can be applied late', async () => {
+    const storage = new ModelStorage()
+    const names = ['tabs', 'history', 'forms']
+    for (const name of names) storage.seed(name, [{ id: 'a', payload: 'old' }])
+    const before = storage.contents()
+    const { write, commitStaged } = storage
+    const late: (() => Promise<{ outcome: string }>)[] = []
+    const hang = () => {
+      storage.clock.nowMs += 100
+      throw new UpstreamError('timeout', 'No response')
+    }
+    storage.write = async (...given) => (late.push(() => write(...given)), hang())
+    storage.commitStaged = async (...given) => (late.push(() => commitStaged(...given)), hang())
+    const startedAtMs = storage.clock.now()
+
+    const { failure } = await transact(
+      storage,
+      names.map((name) => put(name, 'a', { payload: 'new' })),
+    )
+    const gaveUpAfterMs = storage.clock.now() - startedAtMs
+    const ends = await Promise.all(late.map((apply) => apply()))
+
+    expect(failure).toMatchObject({ failure: 'timeout' })
+    expect(late).toHaveLength(3)
+    expect(ends.map(({ outcome }) => outcome)).toEqual(['moved', 'moved', 'moved'])
+    expect(storage.contents()).toEqual(before)
+    // The model adds up the times of the three calls, which are sent together.
+    expect(gaveUpAfterMs).toBeLessThan(3 * 100 + 200)
+  })
+
+  it('next to a visible one is sent again, until everything is visible', async () => {
+    const storage = new ModelStorage()
+    storage.fault = ({ name }) => {
+      if (name !== 'commitStaged') return null
+      storage.fault = () => null
+      return 'hang-before'
+    }
+
+    const { outcomes, events } = await transact(storage, [
+      put('tabs', 'a', { payload: 'new' }),
+      put('history', 'a', { payload: 'new' }),
+    ])
+
+    expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'stored'])
+    expect(events.map(({ kind }) => kind)).toEqual(['probed', 'probed', 'committed'])
+    expect(storage.callCounts.commitStaged).toBe(2)
+  })
+
+  it('while it is staged is not sent again', async () => {
+    const storage = new ModelStorage()
+    storage.fault = ({ name }) => (name === 'stage' ? 'hang-after' : null)
+
+    const { failure } = await transact(storage, [
+      put('tabs', 'a', { payload: 'new' }),
+      put('history', 'a', { payload: 'new' }),
+    ])
+
+    expect(failure).toMatchObject({ failure: 'timeout' })
+    expect(storage.callCounts.stage).toBe(1)
+    expect(storage.log).toEqual([])
   })
 })

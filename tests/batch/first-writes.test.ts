@@ -74,7 +74,7 @@ describe('runTransaction: the first write to a collection', () => {
         claims += 1
         return claim === 'moved'
           ? { outcome: claim }
-          : { outcome: claim, timestamp: zeroTimestamp, rejected: new Map() }
+          : { outcome: claim, timestamp: zeroTimestamp, isAlone: true }
       }
 
       const { failure } = await transact(storage, [firstIfAbsent])

@@ -27,7 +27,7 @@ describe('evaluateProbe', () => {
   ])('sees that %s', (_, writes, found, verdict) => {
     const before = new Map(at(500, a, b))
     const records = new Map([...before, ...found])
-    const snapshot = { timestamp: timestamp(1020), unchangedForMs: 0, records }
+    const snapshot = { timestamp: timestamp(1020), records }
 
     const probed = evaluateProbe(writes, before, timestamp(1000), snapshot)
 

@@ -1,8 +1,7 @@
 import { Locks } from '../../src/domain/bounded.ts'
-import { OtherWriters } from '../../src/batch/other-writers.ts'
 import { runTransaction } from '../../src/batch/transaction.ts'
 import { limits } from '../../src/load/limits.ts'
-import type { TransactionEvent, TransactionOptions } from '../../src/batch/transaction-context.ts'
+import type { TransactionEvent, TransactionOptions } from '../../src/batch/context.ts'
 import type { Operation, OperationOutcome, Step } from '../../src/domain/operation.ts'
 import {
   noPrecondition,
@@ -12,6 +11,9 @@ import {
 } from '../../src/domain/record.ts'
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import type { ModelClock } from '../support/model-storage.ts'
+
+/** Deleted to create rows and to keep late writes out. */
+export const absentId = 'x'.repeat(64)
 
 /** The result of a transaction. */
 export interface Result {
@@ -49,7 +51,7 @@ export async function transactSteps(
     delay: clock.delay,
     random: () => 0.5,
     locks: new Locks(),
-    otherWriters: new OtherWriters(clock.now),
+    absentId,
     observe: (event) => events.push(event),
     ...options,
   }

@@ -15,6 +15,16 @@ function doomed(): ModelStorage {
 
 const doom: Step['operation'] = put('zoo', 'z', { payload: 'z' })
 
+/** A storage that rejects the deletion in `zoo`, the last of all phases. Everything in `tabs` is visible by then, and must be undone. */
+function doomedLast(): ModelStorage {
+  const storage = new ModelStorage()
+  storage.seed('zoo', [{ id: 'z', payload: 'z' }])
+  storage.fault = ({ name, collection }) => (name === 'remove' && collection === 'zoo' ? 'conflict' : null)
+  return storage
+}
+
+const lastDoom: Step['operation'] = remove('zoo', 'z')
+
 describe('runTransaction: undo', () => {
   const withSortindex = { id: 'a', payload: 'old', sortindex: 4 }
   const light = { id: 'a', payload: 'old' }
@@ -23,6 +33,11 @@ describe('runTransaction: undo', () => {
     ['a record that had no sortindex', light, [put('tabs', 'a', { payload: 'new', sortindex: 2 })]],
     ['that a record was not there', withSortindex, [put('tabs', 'b', { payload: 'new' })]],
     ['a deleted record', withSortindex, [remove('tabs', 'a')]],
+    [
+      'a deleted record next to a new one',
+      withSortindex,
+      [remove('tabs', 'a'), put('tabs', 'b', { payload: 'new' })],
+    ],
     [
       'all but what expired',
       light,
@@ -34,11 +49,11 @@ describe('runTransaction: undo', () => {
       [`that, and a payload`, light, [put('tabs', 'a', { payload: 'new', ttlSeconds })]],
     ]),
   ])('restores %s', async (_, record, operations) => {
-    const storage = doomed()
+    const storage = doomedLast()
     storage.seed('tabs', [record])
     const untouched = storage.contents()
 
-    const { failure, events } = await transact(storage, [...operations, doom])
+    const { failure, events } = await transact(storage, [...operations, lastDoom])
     storage.clock.nowMs += 120_000
 
     expect(failure).toBeInstanceOf(UpstreamError)
@@ -46,71 +61,58 @@ describe('runTransaction: undo', () => {
     expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
   })
 
-  it('removes the rows of records that were created, so that others can write them', async () => {
-    const storage = doomed()
-    storage.seed('tabs', [{ id: 'a', payload: 'old', sortindex: 4 }])
-    const untouched = storage.contents()
-
-    const { events } = await transact(storage, [
-      remove('tabs', 'a'),
-      put('tabs', 'b', { payload: 'new' }),
-      doom,
-    ])
-    storage.otherWrites('tabs', [{ id: 'c', payload: 'theirs' }])
-    storage.otherWrites('tabs', [{ id: 'b', payload: 'theirs' }])
-
-    expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
-    expect(storage.contents()).toEqual({
-      tabs: { ...untouched.tabs, b: { payload: 'theirs' }, c: { payload: 'theirs' } },
-    })
-  })
-
   it.each([
-    ['before the undo', 'write zoo', 15_000],
-    ['during the undo', 'snapshot tabs', 15_000],
-    ['even if time is short', 'write zoo', 1500],
-  ])('keeps what another client writes for a deleted id: %s', async (_, moment, patienceMs) => {
-    const storage = doomed()
+    ['before the undo', 'remove zoo', 2],
+    ['during the undo', 'write tabs', 2],
+  ])('keeps what another client writes for a deleted id: %s', async (_, moment, count) => {
+    const storage = doomedLast()
     storage.seed('tabs', [
       { id: 'a', payload: 'old' },
       { id: 'b', payload: 'old' },
     ])
+    let seen = 0
     storage.onCall = ({ name, collection }) => {
-      const isEarly = name === 'snapshot' && !storage.callCounts.rewrittenSince
-      if (isEarly || `${name} ${collection}` !== moment) return
-      storage.onCall = () => {}
+      if (`${name} ${collection}` !== moment || (seen += 1) !== count) return
       storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
-    }
-
-    const { events } = await transact(
-      storage,
-      [remove('tabs', 'a'), remove('tabs', 'b'), put('tabs', 'c', { payload: 'new' }), doom],
-      { patienceMs, deadlineAtMs: storage.clock.now() + 1500 },
-    )
-
-    expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } } })
-  })
-
-  it('restarts if another client writes during that check', async () => {
-    const storage = doomed()
-    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
-    storage.onCall = ({ name, collection }) => {
-      const isFirstOfZoo = name === 'write' && collection === 'zoo' && storage.callCounts.write === 2
-      if (isFirstOfZoo) storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
-      if (name !== 'rewrittenSince') return
-      storage.onCall = () => {}
-      storage.otherWrites('tabs', [{ id: 'd', payload: 'theirs' }])
     }
 
     const { events } = await transact(storage, [
       remove('tabs', 'a'),
+      remove('tabs', 'b'),
       put('tabs', 'c', { payload: 'new' }),
-      doom,
+      lastDoom,
     ])
 
     expect(events).toEqual([{ kind: 'undone', collections: ['tabs'] }])
-    expect(storage.contents()).toEqual({ tabs: { a: { payload: 'theirs' }, d: { payload: 'theirs' } } })
+    expect(storage.contents()).toEqual({
+      tabs: { a: { payload: 'theirs' }, b: { payload: 'old' } },
+      zoo: { z: { payload: 'z' } },
+    })
+  })
+
+  it('restores deleted records first, each in the version that was deleted, and not those that others deleted', async () => {
+    const storage = doomedLast()
+    storage.seed('tabs', [
+      { id: 'a', payload: 'old' },
+      { id: 'b', payload: 'old' },
+      { id: 'c', payload: 'old' },
+    ])
+    storage.onCall = ({ name, collection }) => {
+      if (name !== 'remove' || collection !== 'tabs') return
+      storage.onCall = () => {}
+      storage.otherWrites('tabs', [{ id: 'a', payload: 'theirs' }])
+      storage.otherRemoves('tabs', ['b'])
+    }
+
+    await transact(storage, [
+      ...['a', 'b', 'c'].map((id) => remove('tabs', id)),
+      put('tabs', 'd', { payload: 'new' }),
+      lastDoom,
+    ])
+
+    expect(storage.contents().tabs).toEqual({ a: { payload: 'theirs' }, c: { payload: 'old' } })
+    const ours = storage.log.filter(({ by }) => by === 'us').map(({ kind, ids }) => [kind, ...ids].join(' '))
+    expect(ours).toEqual(['write d', 'remove a c', 'write a c', 'remove d'])
   })
 
   it('keeps what another client overwrites or deletes after a lost response', async () => {

@@ -1,4 +1,4 @@
-import { contentOf, makeCase, store, type BatchRequest, type Content, type Shape } from './batch-case.ts'
+import { contentOf, makeCase, store, type Content, type Shape } from './batch-case.ts'
 import { hangForever, statusFaults, type FaultyBridge, type UserPlan } from './faulty-bridge.ts'
 import type { Sandbox } from '../support/sandbox.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
@@ -122,9 +122,7 @@ async function run(
     content: contentOf(sandbox, user, collections),
     before,
     after,
-    repeated: repeatedWrites(sandbox, user).filter(
-      (write) => !mayBeRevealed(write, body.requests) && !(wasShortOfTime && write.startsWith('DELETE')),
-    ),
+    repeated: repeatedWrites(sandbox, user),
     isReported: collections.some((name, index) => incidents(over, name) > known[index]!),
     isRefused: fault === '401' && span === 'from then on',
     // What a batch has created can't be undone if nothing can be deleted.
@@ -151,11 +149,7 @@ function incidents(over: FaultyBridge, collection: string): number {
   return over.eventsAbout(collection, 'batch.partial') + over.eventsAbout(collection, 'batch.unknown')
 }
 
-/**
- * Visible writes that the storage has applied more than once in one collection. The removal of rows is such a write when time is short: if
- * its response is lost, and the check whether the rows are gone fails too, it is repeated, on the condition that no one has written since;
- * see `removal.test.ts`.
- */
+/** Visible writes that the storage has applied more than once in one collection. */
 function repeatedWrites(sandbox: Sandbox, user: SandboxUser): string[] {
   const mark = `/1.5/${user.uid}/`
   // A run makes at most some 60 calls, and concurrent runs share the log.
@@ -166,16 +160,6 @@ function repeatedWrites(sandbox: Sandbox, user: SandboxUser): string[] {
     .filter(({ target }) => !target.includes('batch=') || target.includes('commit='))
     .map(({ method, target }) => `${method} ${target.slice(mark.length).split('?')[0]}`)
   return writes.filter((write, place) => writes.indexOf(write) !== place)
-}
-
-/**
- * Whether a second commit may be the one that reveals rows. If the response to a deletion was lost, it is unknown when it was applied and
- * whether its rows hold something newer, so they are checked.
- */
-function mayBeRevealed(write: string, requests: BatchRequest[]): boolean {
-  const collection = write.match(/^POST storage\/(.*)$/)?.[1]
-  const inCollection = requests.filter(({ path }) => path.includes(`/collections/${collection}/`))
-  return inCollection.length > 0 && inCollection.every(({ method }) => method === 'DELETE')
 }
 
 interface Observation {

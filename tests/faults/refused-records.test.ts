@@ -80,44 +80,57 @@ describe('a write for which the storage returns 5xx', () => {
   })
 })
 
-describe('a record that the storage rejects', () => {
-  it.each([
-    ['tabs', 'crypto'],
-    ['crypto', 'crypto'],
-  ])('is rejected alone if the storage rejects the upload with 400: %s and %s', async (first, second) => {
+describe('an upload that the storage rejects', () => {
+  // An IV of zeros, which the storage rejects in this collection, without naming the record.
+  const zeroes = JSON.stringify({ ciphertext: 'x', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: 'y' })
+
+  it('with 400 fails all writes to its collection, deletions included, and no others', async () => {
     await newUser()
-    // An IV of zeros, which the storage rejects in this collection.
-    const zeroes = JSON.stringify({ ciphertext: 'x', IV: 'AAAAAAAAAAAAAAAAAAAAAA==', hmac: 'y' })
+    bridge.sandbox.write(user, 'crypto', [{ id: 'old', payload: 'x' }])
     const requests = [
-      put(`/collections/${first}/records/a`, 'fine'),
+      put('/collections/tabs/records/a', 'fine'),
       put('/collections/crypto/records/keys', zeroes),
-      put(`/collections/${second}/records/b`, 'fine'),
+      put('/collections/crypto/records/b', 'fine'),
+      { ...put('/collections/crypto/records/old', ''), method: 'DELETE', body: undefined },
+      { path: `/buckets/${user.clientState}/collections/crypto/records/old` },
     ]
 
     const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
 
     expect(status).toBe(200)
-    expect(body.responses.map((each: { status: number }) => each.status)).toEqual([200, 400, 200])
-    const stored = [first, second].flatMap((name) => bridge.sandbox.records(user, name).map(({ id }) => id))
-    expect(new Set(stored)).toEqual(new Set(['a', 'b']))
+    expect(body.responses.map((each: { status: number }) => each.status)).toEqual([200, 400, 400, 400, 200])
+    expect(bridge.sandbox.records(user, 'tabs').map(({ id }) => id)).toEqual(['a'])
+    expect(bridge.sandbox.records(user, 'crypto').map(({ id }) => id)).toEqual(['old'])
   })
 
-  it.each([['tabs'], ['forms']])(
-    'is a 413 alone if its text is too long, next to another of %s',
-    async (name) => {
-      await newUser()
-      // Twice as long as JSON.
-      const quotes = '"'.repeat(1_400_000)
-      const requests = [
-        put('/collections/tabs/records/a', quotes),
-        put(`/collections/${name}/records/b`, 'fine'),
-      ]
+  it('is asked once: nothing is sent again to find the record', async () => {
+    await newUser()
+    bridge.sandbox.write(user, 'crypto', [{ id: 'old', payload: 'x' }])
+    bridge.planFor(user, () => null)
+    const requests = Array.from({ length: 20 }, (_, each) =>
+      put(`/collections/crypto/records/${each}`, each === 7 ? zeroes : 'fine'),
+    )
 
-      const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+    await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
 
-      expect(status).toBe(200)
-      expect(body.responses.map((each: { status: number }) => each.status)).toEqual([413, 200])
-      expect(bridge.sandbox.records(user, name).map(({ id }) => id)).toEqual(['b'])
-    },
-  )
+    expect(bridge.callsOf(user).map(({ method }) => method)).toEqual(['GET', 'GET', 'POST'])
+  })
+})
+
+describe('a record that no upload can hold', () => {
+  it.each([['tabs'], ['forms']])('is a 413 alone, next to another of %s', async (name) => {
+    await newUser()
+    // Twice as long as JSON.
+    const quotes = '"'.repeat(1_400_000)
+    const requests = [
+      put('/collections/tabs/records/a', quotes),
+      put(`/collections/${name}/records/b`, 'fine'),
+    ]
+
+    const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', as: user, body: { requests } })
+
+    expect(status).toBe(200)
+    expect(body.responses.map((each: { status: number }) => each.status)).toEqual([413, 200])
+    expect(bridge.sandbox.records(user, name).map(({ id }) => id)).toEqual(['b'])
+  })
 })

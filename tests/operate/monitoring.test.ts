@@ -186,7 +186,6 @@ describe('an alert', () => {
     ['SyncBridgeDefect', (bridge) => bridge.error(new Error('a defect'))],
     ['SyncBridgePartialWrite', (bridge) => bridge.transaction({ kind: 'partial', collections: [] })],
     ['SyncBridgeUnknownWrite', (bridge) => bridge.transaction({ kind: 'unknown', collections: [] })],
-    ['SyncBridgeUnremoved', (bridge) => bridge.transaction({ kind: 'unremoved', collections: [], ids: [] })],
     ['SyncBridgeListsBroken', (bridge) => times(9, () => bridge.listBroken({ requestId: 'a' }, 1, null))],
     ['SyncBridgeLogLost', ({ state }) => void (state.lostLines = 1)],
     ['SyncBridgeForeignCacheEntries', (bridge) => times(9, () => bridge.credentials('rejected-entry'))],

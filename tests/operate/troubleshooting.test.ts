@@ -112,10 +112,6 @@ const batches = {
     }
     return seenOfBatch([write('tabs')], plan, 'batch.unknown')
   }),
-  '`batch.unremoved`': once(() => {
-    const plan: Plan = ({ method }) => (method === 'DELETE' ? away : null)
-    return seenOfBatch([write('tabs', 'old', 'DELETE'), write('tabs', 'new')], plan, 'batch.unremoved')
-  }),
 }
 
 /** How to cause each symptom; the result contains what the page shows for it. */

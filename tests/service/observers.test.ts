@@ -67,17 +67,6 @@ describe('createObservers', () => {
     })
   })
 
-  it('logs every id whose removal is pending, percent-encoded, in a line of its own', () => {
-    const bridge = observed()
-    const ids = ['a,b', ' c', 'd']
-
-    bridge.transaction({ kind: 'unremoved', collections: ['tabs'], ids })
-
-    const logged = bridge.lines.map((line): { event: string; ids: string } => JSON.parse(line))
-    expect(logged.map(({ event }) => event)).toEqual(Array(3).fill('batch.unremoved'))
-    expect(logged.map((line) => line.ids)).toEqual(['a%2Cb', '%20c', 'd'])
-  })
-
   it('counts all other events, and shows counters used by alerts before their first event', () => {
     const bridge = observed()
 

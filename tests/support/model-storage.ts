@@ -1,5 +1,4 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { rowRemovalMs } from '../../src/batch/other-writers.ts'
 import { Batches } from '../../src/sandbox/batches.ts'
 import { readTarget } from '../../src/sandbox/http.ts'
 import { initialSwitches, postgres } from '../../src/sandbox/options.ts'
@@ -9,19 +8,24 @@ import { toEndpoint } from '../../src/domain/credentials.ts'
 import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import { timestamp, type SyncRecord, type Timestamp } from '../../src/domain/record.ts'
-import { isDeleted } from '../../src/upstream/bso.ts'
 import { SyncStorage } from '../../src/upstream/sync-storage.ts'
 import type { BodyStream, UpstreamResponse } from '../../src/upstream/response.ts'
 import type { UpstreamRequest } from '../../src/upstream/send.ts'
 import type { BulkStorage, RecordWrite, StorageLimits } from '../../src/domain/record-storage.ts'
 
+/** More than any transaction makes; a defect that repeats calls or pauses for ever then fails instead of hanging the test. */
+const mostRepetitions = 20_000
+
 /** A clock that only moves on demand. */
 export class ModelClock {
   nowMs = 1_700_000_000_000
+  #delays = 0
 
   now = (): number => this.nowMs
 
   delay = async (ms: number): Promise<void> => {
+    this.#delays += 1
+    if (this.#delays > mostRepetitions) throw new RangeError('Endless pauses')
     this.nowMs += ms
     await Promise.resolve()
   }
@@ -29,7 +33,7 @@ export class ModelClock {
 
 type CallName = Exclude<
   keyof BulkStorage,
-  'owner' | 'node' | 'beginCommit' | 'ignoreDeadline' | 'deletesInOneRequest' | 'deletesExpired'
+  'owner' | 'node' | 'beginCommit' | 'ignoreDeadline' | 'splitDeletion'
 >
 
 /** One call of a storage method; `number` counts from 1. */
@@ -181,15 +185,13 @@ export class ModelStorage implements BulkStorage {
     return this.#real.node
   }
 
-  deletesInOneRequest = (ids: string[]) => this.#real.deletesInOneRequest(ids)
-  deletesExpired = (id: string) => this.#real.deletesExpired(id)
+  splitDeletion = (ids: string[]) => this.#real.splitDeletion(ids)
   limits: BulkStorage['limits'] = this.#method('limits')
   snapshot: BulkStorage['snapshot'] = this.#method('snapshot')
   write: BulkStorage['write'] = this.#method('write')
   stage: BulkStorage['stage'] = this.#method('stage')
   commitStaged: BulkStorage['commitStaged'] = this.#method('commitStaged')
   remove: BulkStorage['remove'] = this.#method('remove')
-  rewrittenSince: BulkStorage['rewrittenSince'] = this.#method('rewrittenSince')
   list: BulkStorage['list'] = this.#method('list')
   get: BulkStorage['get'] = this.#method('get')
   collectionTimestamps: BulkStorage['collectionTimestamps'] = this.#method('collectionTimestamps')
@@ -211,12 +213,10 @@ export class ModelStorage implements BulkStorage {
     return counts
   }
 
-  /** Adds records, so long ago that no bridge can be removing rows. */
+  /** Adds records. */
   seed(collection: string, records: RecordWrite[]): Timestamp {
     this.clock.nowMs += 10
-    const at = this.#change(collection, null, (now) => this.#put(collection, records, now))
-    this.clock.nowMs += rowRemovalMs
-    return at
+    return this.#change(collection, null, (now) => this.#put(collection, records, now))
   }
 
   /** Another client writes whole records, or deletes. */
@@ -245,12 +245,10 @@ export class ModelStorage implements BulkStorage {
   visible(collection: string): Map<string, SyncRecord> {
     const records = database.all(this.#uid, collection, this.clock.nowMs)
     return new Map(
-      records
-        .filter((record) => !isDeleted(record))
-        .map(({ id, modified, payload, sortindex }) => [
-          id,
-          { id, lastModified: timestamp(modified), payload, ...(sortindex !== null && { sortindex }) },
-        ]),
+      records.map(({ id, modified, payload, sortindex }) => [
+        id,
+        { id, lastModified: timestamp(modified), payload, ...(sortindex !== null && { sortindex }) },
+      ]),
     )
   }
 
@@ -310,6 +308,7 @@ export class ModelStorage implements BulkStorage {
   ): Promise<Result> {
     const call: ModelCall = { number: this.calls.length + 1, name, collection }
     this.calls.push(call)
+    if (call.number > mostRepetitions) throw new RangeError('Endless calls')
     this.clock.nowMs += 1
     await Promise.resolve()
     this.onCall(call)
@@ -416,7 +415,9 @@ export class ModelStorage implements BulkStorage {
     const isCommit = searchParams.has('commit')
     const isVisible =
       method === 'DELETE' || (method === 'POST' && (batchId === null || isCommit || batch === null))
-    const ids = searchParams.get('ids')?.split(',') ?? []
+    const itemId = pathname.split('/')[5]
+    const ids =
+      itemId === undefined ? (searchParams.get('ids')?.split(',') ?? []) : [decodeURIComponent(itemId)]
     const written: Written = {
       collection: pathname.split('/')[4]!,
       kind: method === 'DELETE' ? 'remove' : 'write',

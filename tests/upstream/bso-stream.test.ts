@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
-import { tombstonePayload } from '../../src/domain/record.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { BsoRewriter } from '../../src/upstream/bso-stream.ts'
 
@@ -60,21 +59,6 @@ describe('BsoRewriter', () => {
 
     for (let size = 1; size <= document.length; size += 1) {
       expect(JSON.parse(`[${rewrite(document, size)}]`)).toEqual(expected)
-    }
-  })
-
-  it('leaves out tombstones, wherever they are and however they are written', () => {
-    const canonical = `{"id":"t","modified":1234567890.12,"payload":"${tombstonePayload}","sortindex":1}`
-    const other = `{"payload":"${tombstonePayload}","id":"u","modified":1234567890.12}`
-    const similar = `{"id":"v","modified":1234567890.12,"payload":"${tombstonePayload}!"}`
-    const texts = [canonical, lines[0]!, other, canonical, similar, lines[1]!, canonical]
-    const bytes = Buffer.from(texts.map((line) => `${line}\n`).join(''))
-    const expected = reference([lines[0]!, similar, lines[1]!])
-
-    for (let size = 1; size <= bytes.length; size += 1) {
-      const rewriter = new BsoRewriter()
-      expect(JSON.parse(`[${rewrite(bytes, size, rewriter)}]`)).toEqual(expected)
-      expect([rewriter.recordCount, rewriter.keptCount]).toEqual([7, 3])
     }
   })
 

@@ -1,7 +1,6 @@
 import { errno, isWriteConflict, ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { Locks } from '../domain/bounded.ts'
 import type { Budget, BudgetOptions } from './budget.ts'
-import type { OtherWriters } from './other-writers.ts'
 
 /** What a transaction reports to logs and metrics: no contents and no owners. */
 export interface TransactionEvent {
@@ -13,19 +12,16 @@ export interface TransactionEvent {
    * - `undone`: a visible part was undone
    * - `partial`: a part is visible and could not be undone
    * - `unknown`: it is unknown whether the writes were applied
-   * - `unremoved`: the rows of deleted records remain: writes of other clients to them stay invisible
    */
-  kind: 'read-only' | 'committed' | 'moved-round' | 'probed' | 'undone' | 'partial' | 'unknown' | 'unremoved'
+  kind: 'read-only' | 'committed' | 'moved-round' | 'probed' | 'undone' | 'partial' | 'unknown'
   collections: string[]
-  /** The records whose rows remain. */
-  ids?: string[]
 }
 
 export interface TransactionOptions extends BudgetOptions {
   /** Shared by all transactions of the process. */
   locks: Locks
-  /** Also shared by all transactions of the process. */
-  otherWriters: OtherWriters
+  /** A random id that no record has. Deleting it changes a collection's timestamp, and nothing else. */
+  absentId: string
   observe(event: TransactionEvent): void
 }
 
@@ -33,8 +29,10 @@ export interface TransactionOptions extends BudgetOptions {
 export interface TransactionContext {
   readonly options: TransactionOptions
   readonly budget: Budget
-  /** Whether several collections change, so that giving up may require an undo. */
-  isMultiCollection: boolean
+  /** Whether the changes become visible in several steps, so that giving up may require an undo. */
+  readonly hasSeveralSteps: boolean
+  /** Whether a part is known to be visible. */
+  readonly isVisible: boolean
   /** Whether any part may be visible, so that giving up requires an undo. */
   readonly mayBeVisible: boolean
   /** From now on an undo may be needed. Also called when a storage commits at once instead of staging. */
@@ -48,11 +46,11 @@ const maxRetries = 5
 
 /**
  * Waits before the next attempt at a write, with backoff. Throws if there is no next attempt: the failure, or `ServiceError` 409 for a
- * lasting conflict. A single write is only retried after a conflict or if `shouldRetry`, because the client can repeat it. Once something
- * may be visible, `commitOrUndo` decides instead.
+ * lasting conflict. A single write is only retried after a conflict or if `shouldRetry`, because the client can repeat it. A write that
+ * timed out is not sent again. Once something may be visible, `commitOrUndo` decides instead.
  */
 export async function backOff(
-  { mayBeVisible, isMultiCollection, budget }: TransactionContext,
+  { mayBeVisible, hasSeveralSteps, budget }: TransactionContext,
   failure: unknown,
   failures: number,
   shouldRetry: boolean,
@@ -60,10 +58,15 @@ export async function backOff(
   const isConflict = isWriteConflict(failure)
   // With Retry-After the storage has said when, so there is no earlier retry.
   const hasRetryAfter = !isConflict && failure instanceof UpstreamError && failure.retryAfterSeconds !== null
-  const isRetryable = isConflict || (!hasRetryAfter && (isMultiCollection || shouldRetry))
+  const isFinal = hasRetryAfter || isTimeout(failure)
+  const isRetryable = isConflict || (!isFinal && (hasSeveralSteps || shouldRetry))
   if (isRetryable && !mayBeVisible && failures <= maxRetries && budget.hasTime)
     return await budget.backOff(failures)
   if (!isConflict || failure.status !== 409 || mayBeVisible) throw failure
   const message = 'Write conflict: other clients keep changing this collection'
   throw new ServiceError(409, errno.conflict, message, { retryAfterSeconds: failure.retryAfterSeconds })
+}
+
+export function isTimeout(failure: unknown): boolean {
+  return failure instanceof UpstreamError && failure.failure === 'timeout'
 }
