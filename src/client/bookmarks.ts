@@ -24,7 +24,8 @@ export type BookmarkNode<More = unknown> = More & {
   path: string
 }
 
-const rootTitles = new Map([
+/** The ids of the root folders with the titles that Firefox shows. */
+export const rootTitles: ReadonlyMap<string, string> = new Map([
   ['toolbar', 'Bookmarks Toolbar'],
   ['menu', 'Bookmarks Menu'],
   ['unfiled', 'Other Bookmarks'],
@@ -161,9 +162,7 @@ export function isRoot({ record }: BookmarkNode, id: string): boolean {
 
 /** Finds folders by id, or else by title, however its accents are composed and whatever kinds of spaces it has. */
 export function foldersNamed<More>(tops: BookmarkNode<More>[], wanted: string): BookmarkNode<More>[] {
-  const folders = foldersOf(tops)
-  const byId = folders.filter(({ record }) => record.stored.id === wanted)
-  return byId.length > 0 ? byId : folders.filter(({ title }) => composed(title) === composed(wanted))
+  return named(foldersOf(tops), wanted).map(({ node }) => node)
 }
 
 /** Finds the only folder with this id or title; `where` says where. Throws `ClientError` if there is none, or several. */
@@ -172,18 +171,38 @@ export function folderNamed<More>(
   wanted: string,
   where = '',
 ): BookmarkNode<More> {
-  const found = foldersNamed(tops, wanted)
+  return onlyNamed(foldersOf(tops), wanted, where).node
+}
+
+/** A folder that can be named by its id or title. */
+export interface Named {
+  id: string
+  title: string
+  /** The titles of its folders, separated by slashes. */
+  path: string
+}
+
+/** Finds the only one of these folders with this id or title. Throws `ClientError` if there is none, or several. */
+export function onlyNamed<Folder extends Named>(folders: Folder[], wanted: string, where = ''): Folder {
+  const found = named(folders, wanted)
   if (found.length === 1) return found[0]!
   const name = JSON.stringify(wanted)
   if (found.length > 1) {
-    const ids = found.map(({ record, path }) => record.stored.id + (path && ` (in ${path})`)).join(', ')
+    const ids = found.map(({ id, path }) => id + (path && ` (in ${path})`)).join(', ')
     throw new ClientError(`There are ${found.length} folders ${name}${where}: use one of these ids: ${ids}`)
   }
-  const meant = foldersOf(tops).find(({ title }) => folded(title) === folded(wanted))
+  const meant = folders.find(({ title }) => folded(title) === folded(wanted))
   const hint = meant ? `: did you mean ${JSON.stringify(meant.title)}?` : ''
   throw new ClientError(`There is no folder ${name}${where}${hint}`)
 }
 
-function foldersOf<More>(tops: BookmarkNode<More>[]): BookmarkNode<More>[] {
-  return walk(tops).filter(({ kind }) => kind === 'folder')
+function named<Folder extends Named>(folders: Folder[], wanted: string): Folder[] {
+  const byId = folders.filter(({ id }) => id === wanted)
+  return byId.length > 0 ? byId : folders.filter(({ title }) => composed(title) === composed(wanted))
+}
+
+function foldersOf<More>(tops: BookmarkNode<More>[]): (Named & { node: BookmarkNode<More> })[] {
+  return walk(tops)
+    .filter(({ kind }) => kind === 'folder')
+    .map((node) => ({ id: node.record.stored.id, title: node.title, path: node.path, node }))
 }

@@ -33,6 +33,8 @@ export function isReadable(record: SyncRecord): record is ReadableRecord {
 export interface ReadOptions {
   /** Only records changed after this time, in ms since 1970. */
   since?: number
+  /** Only records with these ids; up to 400. */
+  ids?: readonly string[]
   /** Records per request; null: all in one streamed request. If others change the collection, pages are read again. @default null */
   pageSize?: number | null
   signal?: AbortSignal
@@ -80,7 +82,7 @@ export class Collection {
   }
 
   /** Yields stored records, page by page; requests the next page while one is processed. */
-  async *storedPages({ since, pageSize = null, signal }: ReadOptions = {}): AsyncGenerator<
+  async *storedPages({ since, ids, pageSize = null, signal }: ReadOptions = {}): AsyncGenerator<
     Page<StoredRecord>
   > {
     const { requests } = this.source
@@ -99,8 +101,11 @@ export class Collection {
       asked.catch(() => {})
       return asked
     }
-    const limit = pageSize === null ? '?' : `?_limit=${pageSize}&`
-    const first = since === undefined ? limit : `${limit}_since=%22${since}%22`
+    const query = new URLSearchParams()
+    if (pageSize !== null) query.set('_limit', String(pageSize))
+    if (since !== undefined) query.set('_since', `"${since}"`)
+    if (ids !== undefined) query.set('in_ids', ids.join(','))
+    const first = `?${query}`
     for (;;) {
       let asked: Asked | null = ask(first)
       let lastModified: number | null = null

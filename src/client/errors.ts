@@ -6,6 +6,8 @@ export class ClientError extends Error {
   readonly status: number | null
   /** The `errno` of the response; null without one. */
   readonly errno: number | null
+  /** Whether the response to a write was lost, so that it may have been applied. */
+  readonly mayBeApplied: boolean
 
   constructor(message: string, details: ErrorDetails = {}) {
     super(message, { cause: details.cause })
@@ -13,6 +15,7 @@ export class ClientError extends Error {
     this.field = details.field ?? null
     this.status = details.status ?? null
     this.errno = details.errno ?? null
+    this.mayBeApplied = details.mayBeApplied ?? false
   }
 }
 
@@ -23,5 +26,6 @@ interface ErrorDetails {
   field?: AccountField | null
   status?: number | null
   errno?: number | null
+  mayBeApplied?: boolean
   cause?: unknown
 }

@@ -179,6 +179,7 @@ function brokenOff(cause?: unknown): ClientError {
 /** The response to a write is lost. */
 export function unknownOutcome(cause?: unknown): ClientError {
   return new ClientError('No response: the write may have been applied. Check before you repeat it.', {
+    mayBeApplied: true,
     cause,
   })
 }

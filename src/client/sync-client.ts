@@ -3,7 +3,11 @@ import { Collection, type CollectionInfo } from './collection.ts'
 import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
 import { Requests, type ClientOptions } from './requests.ts'
+import { loadTree, save, undo, type SaveOptions, type SaveResult } from './edit/save.ts'
 import { sendTransaction, type TransactionRequest, type TransactionResponse } from './transaction.ts'
+import type { Edit, RecordEdit } from './edit/edit.ts'
+import type { Saved } from './edit/saved.ts'
+import type { Tree } from './edit/tree.ts'
 
 export type { TransactionRequest, TransactionResponse } from './transaction.ts'
 
@@ -69,7 +73,40 @@ export class SyncClient {
    * write that is not enabled) has its own status and does not affect the others. Rejects with `ClientError`.
    */
   async transaction(requests: TransactionRequest[]): Promise<TransactionResponse[]> {
-    return sendTransaction(this.requests, this.#path('/collections/'), requests)
+    return (await sendTransaction(this.requests, this.#path('/collections/'), requests)).responses
+  }
+
+  /** The same, but if a request fails on its own, nothing is written. `isStrict` is false for a bridge that does not support this. */
+  async strictTransaction(
+    requests: TransactionRequest[],
+  ): Promise<{ responses: TransactionResponse[]; isStrict: boolean }> {
+    return sendTransaction(this.requests, this.#path('/collections/'), requests, { strict: true })
+  }
+
+  /** Reads all bookmarks as a tree. */
+  async tree(signal?: AbortSignal): Promise<Tree> {
+    return loadTree(this, signal)
+  }
+
+  /**
+   * Applies edits to the bookmarks, or to another collection, and writes the result in one transaction. What other devices have changed
+   * meanwhile stays, and is named in `problems`. Rejects with `ClientError`.
+   */
+  async edit(edits: readonly (Edit | RecordEdit)[], options: SaveOptions = {}): Promise<SaveResult> {
+    return save(this, edits, options)
+  }
+
+  /** Deletes records on all devices; a folder of bookmarks with everything in it. */
+  async remove(collection: string, ids: readonly string[], options: SaveOptions = {}): Promise<SaveResult> {
+    return this.edit(
+      ids.map((id) => ({ op: 'remove', id })),
+      { ...options, collection },
+    )
+  }
+
+  /** Takes back what `edit`, `remove` or `undo` has saved, except for what was changed since. Rejects with `ClientError`. */
+  async undo(saved: Saved, options: SaveOptions = {}): Promise<SaveResult> {
+    return undo(this, saved, options)
   }
 
   /** Reads the root view. */

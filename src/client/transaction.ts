@@ -19,23 +19,35 @@ export interface TransactionResponse {
   body: { data?: { id: string; last_modified: number; payload?: string }; message?: string }
 }
 
-/** Sends requests as one transaction; `path` is that of the account's collections. */
+/**
+ * Sends requests as one transaction; `path` is that of the account's collections. A strict one writes nothing if any request would be refused;
+ * `isStrict` says whether the bridge supports that.
+ */
 export async function sendTransaction(
   bridge: Requests,
   path: string,
   requests: TransactionRequest[],
-): Promise<TransactionResponse[]> {
+  { strict = false } = {},
+): Promise<{ responses: TransactionResponse[]; isStrict: boolean }> {
   const below = requests.map(({ method, collection, id, headers, data }) => ({
     method,
     path: `${path}${encodeURIComponent(collection)}/records/${encodeURIComponent(id)}`,
     ...(headers && { headers }),
     ...(data && { body: { data } }),
   }))
-  const asked = bridge.ask('/batch', { method: 'POST', body: { requests: below } })
-  const { body } = await asked.catch((error: ClientError) => {
+  const preference = 'handling=strict'
+  const asked = bridge.ask('/batch', {
+    method: 'POST',
+    body: { requests: below },
+    ...(strict && { headers: { Prefer: preference } }),
+  })
+  const { body, headers } = await asked.catch((error: ClientError) => {
     // A bridge returns neither 502 nor 504; a proxy does if it loses the response.
     throw [502, 504].includes(error.status ?? 0) ? unknownOutcome(error) : error
   })
   if (body.responses?.length !== below.length) throw unknownOutcome()
-  return body.responses
+  return {
+    responses: body.responses,
+    isStrict: headers.get('Preference-Applied')?.includes(preference) === true,
+  }
 }

@@ -1,0 +1,320 @@
+import { addressOf } from '../addresses.ts'
+import { readBookmark } from '../engines.ts'
+import { textOf } from '../fields.ts'
+import { DraftTree } from './draft-tree.ts'
+import {
+  invalidity,
+  isRoot,
+  nameOf,
+  normalFields,
+  uniqueTags,
+  type AddEdit,
+  type ChangeEdit,
+  type Edit,
+  type ItemFields,
+  type MoveEdit,
+  type Problem,
+  type ProblemCode,
+  type RemoveEdit,
+} from './edit.ts'
+import { below, sameTags, versionOf, type Item, type Tree } from './tree.ts'
+
+/** The result of applying edits. */
+export interface Applied {
+  tree: Tree
+  /** The edits, or their parts, that were not applied. */
+  problems: Problem[]
+}
+
+/**
+ * Applies edits in their order; pure. Keeps what Firefox requires: no folder in itself, no item without a folder, roots and kinds as they are,
+ * one set of tags and one keyword for each address.
+ *
+ * `shown`: the tree that the edits were made for. A field that has another value in `tree` was changed by somebody else, and stays.
+ */
+export function applyEdits(tree: Tree, edits: readonly Edit[], shown: Tree = tree): Applied {
+  const work: Work = { tree, shown, draft: new DraftTree(tree), goals: goalsOf(edits), problems: [] }
+  for (const edit of edits) {
+    if (edit.op === 'add') add(work, edit)
+    else if (edit.op === 'change') change(work, edit)
+    else if (edit.op === 'move') move(work, edit)
+    else remove(work, edit)
+  }
+  shareFields(work)
+  return { tree: work.draft.finish(), problems: work.problems }
+}
+
+interface Work {
+  tree: Tree
+  shown: Tree
+  draft: DraftTree
+  /** What the edits want in the end, by id: if it is there already, nobody else has changed it. */
+  goals: Map<string, Partial<ItemFields> & { parent?: string }>
+  problems: Problem[]
+}
+
+function goalsOf(edits: readonly Edit[]): Work['goals'] {
+  const goals: Work['goals'] = new Map()
+  for (const edit of edits) {
+    if (edit.op === 'move') goals.set(edit.id, { ...goals.get(edit.id), parent: edit.folder })
+    if (edit.op === 'change') goals.set(edit.id, { ...goals.get(edit.id), ...normalFields(edit.fields) })
+  }
+  return goals
+}
+
+function report({ problems }: Work, edit: Edit, code: ProblemCode, id: string, message: string): void {
+  problems.push({ code, edit, id, message })
+}
+
+function add(work: Work, edit: AddEdit): void {
+  const { draft, tree } = work
+  const { id, kind = 'bookmark', folder = 'unfiled', record = {} } = edit
+  const invalid = (reason: string) =>
+    report(
+      work,
+      edit,
+      'invalid',
+      id ?? '',
+      `Cannot add ${nameOf({ ...blank, ...edit, id: '', kind }, '')}: ${reason}`,
+    )
+  if (!id) return invalid('it has no id')
+  // It was added before.
+  if (draft.get(id)) return
+  if (tree.unreadable.has(id)) return invalid('a record that cannot be decrypted has its id')
+  const fields = normalFields({ title: edit.title ?? '', tags: edit.tags ?? [], keyword: edit.keyword ?? '' })
+  const isLink = kind === 'bookmark' || kind === 'query'
+  const address = isLink ? normalFields({ address: edit.address ?? '' }).address : ''
+  const reason = invalidity(kind, {
+    ...fields,
+    tags: edit.tags ?? [],
+    ...(isLink && { address: edit.address ?? '' }),
+  })
+  if (reason !== null) return invalid(reason)
+  if (!hasFolder(work, edit, id, folder)) return
+  const same = isLink ? draft.withAddress(address) : []
+  const keyword = sharedKeyword(same) || freeKeyword(work, edit, id, fields.keyword)
+  const item: Item = {
+    ...blank,
+    ...fields,
+    id,
+    kind,
+    address,
+    keyword,
+    tags: uniqueTags([...same.flatMap(({ tags }) => tags), ...fields.tags]),
+    addedMs: edit.addedMs ?? readBookmark(record).addedMs,
+    record: { ...record, id },
+    version: versionOf(tree, id),
+  }
+  draft.add(item, { ...edit, folder })
+  setShared(work, address, item)
+}
+
+const blank: Item = {
+  id: '',
+  kind: 'bookmark',
+  parent: '',
+  place: 0,
+  title: '',
+  address: '',
+  tags: [],
+  keyword: '',
+  addedMs: 0,
+  modifiedMs: 0,
+  children: [],
+  record: { id: '' },
+  version: null,
+}
+
+/** The keyword, unless another address has it, which would lose it. */
+function freeKeyword(work: Work, edit: AddEdit, id: string, keyword: string): string {
+  if (keyword === '' || work.draft.withKeyword(keyword).length === 0) return keyword
+  const message = `Added without its keyword ${JSON.stringify(keyword)}, which another address has`
+  report(work, edit, 'changed', id, message)
+  return ''
+}
+
+function change(work: Work, edit: ChangeEdit): void {
+  const { id } = edit
+  const item = existing(work, edit, id)
+  if (!item) return
+  const invalid = isRoot(item) ? 'it is a root folder' : invalidity(item.kind, edit.fields)
+  if (invalid !== null)
+    return report(work, edit, 'invalid', id, `Cannot change ${nameOf(item, id)}: ${invalid}`)
+  const { title, address, tags, keyword } = unconflicted(work, edit)
+  if (title !== undefined && title !== item.title) work.draft.change(id, { title })
+  if (address !== undefined && address !== addressOf({ bmkUri: item.address }))
+    changeAddress(work, item, address)
+  const { address: present, ...shared } = work.draft.get(id)!
+  if (tags === undefined && keyword === undefined) return
+  if (keyword !== undefined && keyword !== '') takeKeyword(work, present, keyword)
+  setShared(work, present, { tags: tags ?? shared.tags, keyword: keyword ?? shared.keyword })
+}
+
+/** The fields to change, without those that somebody else has changed, which are reported. */
+function unconflicted(work: Work, edit: ChangeEdit): Partial<ItemFields> {
+  const { id, fields } = edit
+  const wanted: Partial<ItemFields> = normalFields(fields)
+  const now = work.tree.items.get(id)
+  const was = work.shown.items.get(id)
+  for (const name of fieldNames) {
+    if (wanted[name] === undefined || !now || !was || sameField(name, now, was)) continue
+    if (sameField(name, now, { ...now, ...work.goals.get(id) })) continue
+    delete wanted[name]
+    const message = `The ${name} of ${nameOf(now, id)} was changed by another device meanwhile: it stays`
+    report(work, edit, 'changed', id, message)
+  }
+  return wanted
+}
+
+const fieldNames = ['title', 'address', 'tags', 'keyword'] as const
+
+/** Whether two states of an item have the same value of a field, in the form that Firefox stores. */
+export function sameField(name: keyof ItemFields, one: ItemFields, other: ItemFields): boolean {
+  if (name === 'tags') return sameTags(uniqueTags(one.tags), uniqueTags(other.tags))
+  if (name === 'title') return one.title === other.title
+  return normalFields({ [name]: one[name] })[name] === normalFields({ [name]: other[name] })[name]
+}
+
+/** Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark. */
+function changeAddress(work: Work, { id, address: former, tags, keyword }: Item, address: string): void {
+  const others = work.draft.withAddress(address)
+  work.draft.change(id, { address })
+  const isLast = work.draft.withAddress(former).length === 0
+  setShared(work, address, {
+    tags: uniqueTags([...others.flatMap((other) => other.tags), ...tags]),
+    keyword: sharedKeyword(others) || (isLast ? keyword : ''),
+  })
+}
+
+/** Takes a keyword from the bookmarks of other addresses. */
+function takeKeyword({ draft }: Work, address: string, keyword: string): void {
+  const own = addressOf({ bmkUri: address })
+  for (const item of draft.withKeyword(keyword))
+    if (addressOf({ bmkUri: item.address }) !== own) draft.change(item.id, { keyword: '' })
+}
+
+/** Sets tags and keyword of all bookmarks of an address. */
+function setShared({ draft }: Work, address: string, shared: Pick<ItemFields, 'tags' | 'keyword'>): void {
+  const { tags, keyword } = shared
+  for (const item of draft.withAddress(address))
+    if (!sameTags(item.tags, tags) || item.keyword !== keyword) draft.change(item.id, { tags, keyword })
+}
+
+function sharedKeyword(items: Item[]): string {
+  return items.find(({ keyword }) => keyword !== '')?.keyword ?? ''
+}
+
+/** A written bookmark must have what the others of its address have: Firefox would take it from them. */
+function shareFields({ draft }: Work): void {
+  for (const { id, address } of draft.changed()) {
+    const same = address === '' ? [] : draft.withAddress(address)
+    if (same.length < 2) continue
+    const tags = uniqueTags(same.flatMap((item) => item.tags))
+    const keyword = sharedKeyword(same)
+    const item = draft.get(id)!
+    if (!sameTags(item.tags, tags) || item.keyword !== keyword) draft.change(id, { tags, keyword })
+  }
+}
+
+function move(work: Work, edit: MoveEdit): void {
+  const { tree, shown, draft, goals } = work
+  const { id, folder } = edit
+  const item = existing(work, edit, id)
+  if (!item) return
+  if (isRoot(item))
+    return report(work, edit, 'invalid', id, `Cannot move ${nameOf(item, id)}: it is a root folder`)
+  if (!hasFolder(work, edit, id, folder)) return
+  const now = tree.items.get(id)?.parent
+  const was = shown.items.get(id)?.parent
+  if (now !== undefined && was !== undefined && now !== was && now !== goals.get(id)?.parent) {
+    const where = nameOf(tree.items.get(now), now)
+    const message = `${nameOf(item, id)} was moved to ${where} by another device meanwhile: it stays there`
+    return report(work, edit, 'changed', id, message)
+  }
+  if (draft.isWithin(folder, id)) {
+    const message = `Cannot move ${nameOf(item, id)} into ${nameOf(draft.get(folder), folder)}, which is in it`
+    return report(work, edit, new DraftTree(shown).isWithin(folder, id) ? 'invalid' : 'changed', id, message)
+  }
+  draft.place(id, edit)
+}
+
+function remove(work: Work, edit: RemoveEdit): void {
+  const { draft, shown, tree } = work
+  const { id } = edit
+  const item = draft.get(id)
+  if (item && isRoot(item))
+    return report(work, edit, 'invalid', id, `Cannot remove ${nameOf(item, id)}: it is a root folder`)
+  const contents = draft.below(id)
+  const listed = new Set([id, ...(edit.shown ?? below(shown, id).map((each) => each.id))])
+  const kept = new Set<string>()
+  const keep = (each: Item, code: ProblemCode, reason: string) => {
+    kept.add(each.id)
+    report(work, edit, code, each.id, `${nameOf(each, each.id)} ${reason}: it stays`)
+  }
+  const judge = (each: Item) => {
+    if (!listed.has(each.id)) keep(each, 'kept', 'was added by another device meanwhile')
+    else if (isChanged(work, each.id)) keep(each, 'changed', 'was changed by another device meanwhile')
+    else if (each.children.some((child) => tree.unreadable.has(child)))
+      keep(each, 'kept', 'contains a record that cannot be decrypted')
+  }
+  const present = new Set([id, ...contents.map((each) => each.id)])
+  for (const each of listed) {
+    const elsewhere = present.has(each) ? undefined : draft.get(each)
+    if (elsewhere && isChanged(work, each))
+      keep(elsewhere, 'changed', 'was moved by another device meanwhile')
+  }
+  // It was removed before.
+  if (!item) return
+  judge(item)
+  if (kept.has(id)) return
+  for (const each of contents) {
+    // What is in a folder that stays, stays, and needs no name.
+    if (kept.has(each.parent)) kept.add(each.id)
+    else judge(each)
+  }
+  for (const { id: child, parent } of contents.toReversed()) {
+    if (kept.has(child)) kept.add(parent)
+    else draft.remove(child)
+  }
+  if (!kept.has(id)) draft.remove(id)
+}
+
+/** Whether somebody else has changed an item since it was shown. */
+function isChanged({ tree, shown, goals }: Work, id: string): boolean {
+  const now = tree.items.get(id)
+  const was = shown.items.get(id)
+  if (now === was || !now || !was) return false
+  const goal = goals.get(id) ?? {}
+  const isOurs = (name: keyof ItemFields) =>
+    goal[name] !== undefined && sameField(name, now, { ...now, ...goal })
+  if (now.parent !== was.parent && now.parent !== goal.parent) return true
+  return fieldNames.some((name) => !sameField(name, now, was) && !isOurs(name))
+}
+
+function existing(work: Work, edit: Edit, id: string): Item | undefined {
+  const item = work.draft.get(id)
+  if (!item) {
+    const was = work.shown.items.get(id)
+    const reason = work.tree.unreadable.has(id) ? 'cannot be decrypted' : 'does not exist any more'
+    report(work, edit, 'gone', id, `${nameOf(was, id)} ${reason}`)
+  }
+  return item
+}
+
+function hasFolder(work: Work, edit: AddEdit | MoveEdit, id: string, folder: string): boolean {
+  const found = work.draft.get(folder)
+  if (found?.kind === 'folder') return true
+  const was = found ?? work.shown.items.get(folder)
+  const title = nameOf(work.draft.get(id), textOf(edit.op === 'add' ? edit.title || edit.address : '') || id)
+  if (was && was.kind !== 'folder')
+    report(work, edit, 'invalid', id, `Cannot put ${title} into ${nameOf(was, folder)}: it is no folder`)
+  else
+    report(
+      work,
+      edit,
+      'folder-gone',
+      id,
+      `Cannot put ${title} into ${nameOf(was, folder)}: the folder does not exist${was ? ' any more' : ''}`,
+    )
+  return false
+}

@@ -1,0 +1,131 @@
+import { isRoot, type Edit, type ItemFields, type Place } from './edit.ts'
+import { applyEdits, sameField } from './apply-edits.ts'
+import { normalAddress } from './draft-tree.ts'
+import { rootTitles } from '../bookmarks.ts'
+import { below, type Item, type Tree } from './tree.ts'
+
+/** A tree that somebody wants: items that are new have an empty record or that of a backup, and no version. */
+export type WantedTree = Pick<Tree, 'items'>
+
+/**
+ * The edits that lead from the tree that was shown to the one that is wanted: as few moves as possible, folders before their contents.
+ * Applied to the tree that was shown, they result in the wanted one; applied to a later one, they keep what others have changed.
+ */
+export function editsBetween(shown: Tree, wanted: WantedTree): Edit[] {
+  const places: Edit[] = []
+  const changes: Edit[] = []
+  const taken = new Map([...shown.items.values()].map((item) => [item.keyword, normalAddress(item)]))
+  const folders = [...rootTitles.keys()].filter((id) => wanted.items.has(id))
+  for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    const children = wanted.items.get(folder)!.children.filter((id) => wanted.items.has(id))
+    const staying = stayingChildren(shown, folder, children)
+    const positions = placesOf(folder, children, staying)
+    for (const [index, id] of children.entries()) {
+      const item = wanted.items.get(id)!
+      const was = shown.items.get(id)
+      if (!was) places.push(addOf(item, positions[index]!, taken))
+      else if (!staying.has(id)) places.push({ op: 'move', id, ...positions[index]! })
+      const fields = was ? changedFields(was, item) : {}
+      if (Object.keys(fields).length > 0) changes.push({ op: 'change', id, fields })
+      if (item.kind === 'folder') folders.push(id)
+    }
+  }
+  // First, because a bookmark takes its tags to its new address, and gives none to bookmarks that are added to the former one.
+  const hasAddress = (edit: Edit) => edit.op === 'change' && edit.fields.address !== undefined
+  const addresses = changes.filter(hasAddress)
+  const others = changes.filter((edit) => !hasAddress(edit))
+  const edits = [...addresses, ...places, ...others, ...removals(shown, wanted)]
+  return [...edits, ...sharedChanges(applyEdits(shown, edits).tree, wanted)]
+}
+
+/** The tags and keywords that the edits leave otherwise than wanted, because an address gives its own to what is added or moved to it. */
+function sharedChanges({ items: result }: Tree, { items: wanted }: WantedTree): Edit[] {
+  const changes: Edit[] = []
+  const shared = new Map<string, Item | null>()
+  for (const item of wanted.values()) {
+    const address = normalAddress(item)
+    const other = shared.get(address)
+    // What bookmarks of one address disagree about is not wanted by all.
+    shared.set(address, other === undefined || (other && isShared(other, item)) ? item : null)
+  }
+  for (const [address, item] of shared) {
+    const is = item && result.get(item.id)
+    if (address !== '' && is && !isShared(is, item))
+      changes.push({ op: 'change', id: item.id, fields: changedFields(is, item) })
+  }
+  return changes
+}
+
+function isShared(one: Item, other: Item): boolean {
+  return sameField('tags', one, other) && sameField('keyword', one, other)
+}
+
+/** Without a keyword that was shown at another address: that one is changed once it is there. */
+function addOf(item: Item, place: Place, taken: ReadonlyMap<string, string>): Edit {
+  const { id, kind, title, tags, keyword, addedMs, record } = item
+  const isLink = kind === 'bookmark' || kind === 'query'
+  const address = normalAddress(item)
+  const isFree = keyword !== '' && (taken.get(keyword) ?? address) === address
+  return {
+    op: 'add',
+    id,
+    kind,
+    ...place,
+    ...(kind !== 'separator' && { title }),
+    ...(isLink && { address, tags, ...(isFree && { keyword }) }),
+    ...(addedMs > 0 && { addedMs }),
+    ...(Object.keys(record).length > 1 && { record }),
+  }
+}
+
+function changedFields(was: Item, item: Item): Partial<ItemFields> {
+  if (isRoot(was)) return {}
+  const names = ['title', 'address', 'tags', 'keyword'] as const
+  const changed = names.filter((name) => !sameField(name, was, item))
+  return Object.fromEntries(changed.map((name) => [name, item[name]]))
+}
+
+/** Most of the children that are in the folder already, and in the same order: the longest increasing run of their places. */
+function stayingChildren(shown: Tree, folder: string, children: readonly string[]): Set<string> {
+  const staying = children.filter((id) => shown.items.get(id)?.parent === folder)
+  const places = staying.map((id) => shown.items.get(id)!.place)
+  /** By the length of a run: the index of its smallest last place. */
+  const ends: number[] = []
+  const previous: number[] = []
+  for (const [index, place] of places.entries()) {
+    let [low, high] = [0, ends.length]
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (places[ends[middle]!]! < place) low = middle + 1
+      else high = middle
+    }
+    previous[index] = low > 0 ? ends[low - 1]! : -1
+    ends[low] = index
+  }
+  const found = new Set<string>()
+  for (let index = ends.at(-1) ?? -1; index >= 0; index = previous[index]!) found.add(staying[index]!)
+  return found
+}
+
+/** The place of each child: after the one before it, and before the next one that stays. */
+function placesOf(folder: string, children: readonly string[], staying: ReadonlySet<string>): Place[] {
+  const places: Place[] = []
+  let next: string | null = null
+  for (let index = children.length - 1; index >= 0; index -= 1) {
+    const after = index === 0 ? null : children[index - 1]!
+    places[index] = { folder, after, ...(next !== null && { before: next }) }
+    if (staying.has(children[index]!)) next = children[index]!
+  }
+  return places
+}
+
+/** One edit for each removed item whose folder stays, with what was shown below it and is removed, too. */
+function removals(shown: Tree, wanted: WantedTree): Edit[] {
+  const isRemoved = (id: string) => shown.items.has(id) && !wanted.items.has(id)
+  return [...shown.items.values()]
+    .filter(({ id, parent }) => isRemoved(id) && !isRemoved(parent))
+    .map(({ id }) => {
+      const contents = below(shown, id).map((item) => item.id)
+      return { op: 'remove', id, shown: contents.filter(isRemoved) }
+    })
+}

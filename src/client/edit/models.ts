@@ -1,0 +1,102 @@
+import { applyEdits } from './apply-edits.ts'
+import { editsBetween } from './edits-between.ts'
+import { requestsOf, type RecordWrite } from './edit-requests.ts'
+import {
+  applyRecordEdits,
+  readRecordSet,
+  recordEditsBetween,
+  recordRequestsOf,
+  type RecordSet,
+} from './record-edits.ts'
+import { readTree, type Tree } from './tree.ts'
+import type { ReadOptions, SyncRecord } from '../collection.ts'
+import type { Edit, Problem, RecordEdit } from './edit.ts'
+
+type AnyEdit = Edit | RecordEdit
+
+/** What editing a collection means: bookmarks depend on each other, other records don't. */
+export interface Model<State> {
+  read(records: Iterable<SyncRecord>): State
+  /** Edits with the ids and dates of what they add. */
+  complete(edits: readonly AnyEdit[]): AnyEdit[]
+  /** Reads what the edits need. */
+  load(
+    client: RecordSource,
+    edits: readonly AnyEdit[],
+    signal?: AbortSignal,
+  ): Promise<Map<string, SyncRecord>>
+  plan(state: State, edits: readonly AnyEdit[], shown: State): { problems: Problem[]; writes: RecordWrite[] }
+  /** Whether edits may be written in several transactions. */
+  isDivisible(edits: readonly AnyEdit[]): boolean
+  between(shown: State, wanted: State): AnyEdit[]
+}
+
+interface RecordSource {
+  collection(name: string): { records(options?: ReadOptions): AsyncIterable<SyncRecord> }
+}
+
+// oxlint-disable-next-line typescript/no-explicit-any -- a caller passes states only back to the model that made them
+export function modelOf(collection: string): Model<any> {
+  return collection === 'bookmarks' ? bookmarks : recordsOf(collection)
+}
+
+const bookmarks: Model<Tree> = {
+  read: readTree,
+  complete: (edits) =>
+    (edits as Edit[]).map((edit) =>
+      // Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
+      edit.op === 'add' ? { addedMs: Date.now() - 1000, ...edit, id: edit.id ?? newId() } : edit,
+    ),
+  load: (client, _, signal) => recordsById(client.collection('bookmarks').records({ signal })),
+  plan(tree, edits, shown) {
+    const applied = applyEdits(tree, edits as Edit[], shown)
+    return { problems: applied.problems, writes: requestsOf(tree, applied.tree) }
+  },
+  isDivisible: (edits) => edits.every(({ op }) => op === 'add' || op === 'move'),
+  between: editsBetween,
+}
+
+/** More ids make reading everything faster. */
+const maxIds = 400
+
+function recordsOf(collection: string): Model<RecordSet> {
+  return {
+    read: readRecordSet,
+    complete: (edits) =>
+      (edits as RecordEdit[]).map((edit) =>
+        edit.op === 'add' ? { ...edit, id: edit.id ?? newRecordId(collection) } : edit,
+      ),
+    load(client, edits, signal) {
+      const ids = [...new Set(edits.map(({ id }) => id!))]
+      const some = ids.length <= maxIds ? { ids } : {}
+      return recordsById(client.collection(collection).records({ ...some, signal }))
+    },
+    plan(set, edits, shown) {
+      const applied = applyRecordEdits(set, edits as RecordEdit[], shown)
+      return { problems: applied.problems, writes: recordRequestsOf(set, applied.set) }
+    },
+    isDivisible: () => true,
+    between: recordEditsBetween,
+  }
+}
+
+async function recordsById(records: AsyncIterable<SyncRecord>): Promise<Map<string, SyncRecord>> {
+  const found = new Map<string, SyncRecord>()
+  for await (const record of records) found.set(record.stored.id, record)
+  return found
+}
+
+/** Creates an id like Firefox: 12 characters of base64url. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(9))
+  return btoa(String.fromCharCode(...bytes))
+    .replaceAll('+', '-')
+    .replaceAll('/', '_')
+}
+
+/** Creates an id in the form that Firefox uses in a collection. */
+function newRecordId(collection: string): string {
+  if (collection === 'passwords') return `{${crypto.randomUUID()}}`
+  const isHex = collection === 'addresses' || collection === 'creditcards'
+  return isHex ? crypto.randomUUID().replaceAll('-', '').slice(0, 12) : newId()
+}

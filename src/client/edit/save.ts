@@ -1,0 +1,239 @@
+import { ClientError } from '../errors.ts'
+import type { ReadOptions, StoredRecord, SyncRecord } from '../collection.ts'
+import type { ClearRecord, KeyPair } from '../crypto.ts'
+import type { TransactionRequest, TransactionResponse } from '../transaction.ts'
+import type { Edit, Problem, RecordEdit } from './edit.ts'
+import type { RecordWrite } from './edit-requests.ts'
+import { modelOf, type Model } from './models.ts'
+import { Savings, undoing, type Saved } from './saved.ts'
+import { readTree, type Tree } from './tree.ts'
+
+/** What saving needs of a client. */
+export interface EditClient {
+  readonly account: { keyId: string; bucket: string }
+  collection(name: string): {
+    records(options?: ReadOptions): AsyncIterable<SyncRecord>
+    storedPages(options?: ReadOptions): AsyncIterable<{ records: StoredRecord[] }>
+  }
+  keysOf(collection: string): Promise<KeyPair>
+  encrypt(collection: string, record: ClearRecord): Promise<string>
+  strictTransaction(
+    requests: TransactionRequest[],
+  ): Promise<{ responses: TransactionResponse[]; isStrict: boolean }>
+  info(): Promise<{ maxRequests: number }>
+}
+
+/** How to save edits. */
+export interface SaveOptions {
+  /** @default bookmarks */
+  collection?: string
+  /** The records that the edits were made for, if they were read before. */
+  shown?: Iterable<SyncRecord>
+  /** Called before each write, with what undoes everything so far; nothing is written if it throws. */
+  onWrite?(saved: Saved): Promise<void> | void
+  signal?: AbortSignal
+}
+
+/** The result of saving edits. */
+export interface SaveResult {
+  /** The edits, or their parts, that were not applied because somebody else changed the same. */
+  problems: Problem[]
+  /** The number of records that were written. */
+  written: number
+  /** Pass it to `undo` to take the edits back; null if nothing was written. */
+  saved: Saved | null
+  /** The records afterwards. */
+  records: SyncRecord[]
+}
+
+/** How often edits are applied to what others have changed meanwhile. */
+const maxAttempts = 5
+/** A transaction of this many requests fits into every bridge. */
+const alwaysFits = 10
+/** Firefox itself uploads at most 2 MB at once. */
+const maxBytes = 1_500_000
+
+/**
+ * Applies edits to what is stored now, and writes the result in one transaction. If a record has changed meanwhile, reads again and applies
+ * the same edits to that, five times at most. Rejects with `ClientError`: nothing was written then, unless its message says so.
+ */
+export async function save(
+  client: EditClient,
+  edits: readonly (Edit | RecordEdit)[],
+  { collection = 'bookmarks', shown, onWrite, signal }: SaveOptions = {},
+): Promise<SaveResult> {
+  const model = modelOf(collection)
+  const complete = model.complete(edits)
+  const savings = new Savings(client, collection)
+  let base = shown && model.read(shown)
+  let records: Map<string, SyncRecord> | null = null
+  let written = 0
+  let lost: unknown = null
+  for (let attempts = 0; attempts < maxAttempts;) {
+    // A lost response is followed by a look at what is there: the edits are applied to that.
+    records ??= await model.load(client, complete, signal).catch((error: unknown) => {
+      throw lost ?? error
+    })
+    savings.settle(records)
+    const state = model.read(records.values())
+    base ??= state
+    const { problems, writes } = model.plan(state, complete, base)
+    refuseInvalid(problems)
+    const part = writes.length === 0 ? [] : await fitting(client, model, complete, { state, base, writes })
+    const result = () => ({ problems, written, saved: savings.saved, records: [...records!.values()] })
+    if (part.length === 0) return result()
+    signal?.throwIfAborted()
+    const requests = await Promise.all(part.map((write) => requestOf(client, collection, write)))
+    await onWrite?.(await savings.add(requests, records))
+    let answer: Awaited<ReturnType<EditClient['strictTransaction']>>
+    try {
+      answer = await client.strictTransaction(requests)
+    } catch (error) {
+      if (!(error instanceof ClientError && error.mayBeApplied)) throw withSize(error, requests)
+      lost = error
+      attempts += 1
+      records = null
+      continue
+    }
+    const { responses, isStrict } = answer
+    const isWritten = responses.every(({ status }) => status === 200)
+    if (!isWritten) {
+      refuseOthers(responses, part, isStrict, collection)
+      attempts += 1
+      records = null
+      continue
+    }
+    lost = null
+    attempts = 0
+    written += part.length
+    for (const [index, { id, record }] of part.entries()) {
+      const stored = { ...responses[index]!.body.data!, id, payload: requests[index]!.data!.payload }
+      records.set(id, { collection, stored, clear: record, problem: null })
+    }
+    savings.settle(records)
+    if (part.length === writes.length) return result()
+  }
+  if (lost) throw lost
+  throw new ClientError(
+    `Cannot save: other devices changed the same records ${maxAttempts} times meanwhile. Run it again`,
+    { status: 412 },
+  )
+}
+
+/** Takes back saved edits, as far as nobody has changed the same since. Rejects with `ClientError`. */
+export async function undo(
+  client: EditClient,
+  saved: Saved,
+  options: Omit<SaveOptions, 'collection' | 'shown'> = {},
+): Promise<SaveResult> {
+  const { edits, shown } = await undoing(client, saved, options.signal)
+  return save(client, edits, { ...options, collection: saved.collection, shown })
+}
+
+/** Reads all bookmarks as a tree. */
+export async function loadTree(client: EditClient, signal?: AbortSignal): Promise<Tree> {
+  const records: SyncRecord[] = []
+  for await (const record of client.collection('bookmarks').records({ signal })) records.push(record)
+  return readTree(records)
+}
+
+function refuseInvalid(problems: Problem[]): void {
+  const invalid = problems.filter(({ code }) => code === 'invalid')
+  if (invalid.length > 0) throw new ClientError(invalid.map(({ message }) => message).join('\n'))
+}
+
+/**
+ * The writes that one transaction takes: all of them, or as many as belong to the first edits if these don't depend on each other. Rejects
+ * with `ClientError` if they do: a folder that is deleted in parts comes back in part.
+ */
+async function fitting<State>(
+  client: EditClient,
+  model: Model<State>,
+  edits: readonly (Edit | RecordEdit)[],
+  { state, base, writes }: { state: State; base: State; writes: RecordWrite[] },
+): Promise<RecordWrite[]> {
+  if (writes.length <= alwaysFits) return writes
+  const { maxRequests } = await client.info()
+  const fits = (some: RecordWrite[]) => some.length <= maxRequests && bytesOf(some) <= maxBytes
+  if (fits(writes)) return writes
+  if (!model.isDivisible(edits)) {
+    if (writes.length <= maxRequests) return writes
+    throw new ClientError(
+      `Nothing was written: this takes ${writes.length} requests in one transaction, and the bridge allows ${maxRequests}. Its operator can raise service.batch_max_requests, or change fewer items at once`,
+      { status: 413 },
+    )
+  }
+  let [low, high] = [1, edits.length]
+  while (low < high) {
+    const middle = (low + high + 1) >> 1
+    if (fits(model.plan(state, edits.slice(0, middle), base).writes)) low = middle
+    else high = middle - 1
+  }
+  // Edits that change nothing come before one that does.
+  for (let count = low; ; count += 1) {
+    const some = model.plan(state, edits.slice(0, count), base).writes
+    if (some.length > 0) return some
+  }
+}
+
+/** The size of the encrypted records, roughly. */
+function bytesOf(writes: RecordWrite[]): number {
+  return writes.reduce((bytes, { record }) => bytes + 300 + 1.4 * JSON.stringify(record).length, 0)
+}
+
+async function requestOf(
+  client: EditClient,
+  collection: string,
+  { id, record, version }: RecordWrite,
+): Promise<TransactionRequest> {
+  const headers: Record<string, string> =
+    version === null ? { 'If-None-Match': '*' } : { 'If-Match': `"${version}"` }
+  return {
+    method: 'PUT',
+    collection,
+    id,
+    headers,
+    data: { payload: await client.encrypt(collection, record) },
+  }
+}
+
+/** Throws `ClientError` for a refusal that applying the edits again can't help. */
+function refuseOthers(
+  responses: TransactionResponse[],
+  part: RecordWrite[],
+  isStrict: boolean,
+  collection: string,
+): void {
+  const index = responses.findIndex(({ status }) => status !== 200 && status !== 412)
+  if (index < 0) return
+  const { status, body } = responses[index]!
+  const { id, record } = part[index]!
+  const isPartly = !isStrict && responses.some((response) => response.status === 200)
+  const effect = isPartly ? 'Only a part was written' : 'Nothing was written'
+  const what =
+    status === 405
+      ? `writes to ${collection} are not enabled on this bridge`
+      : reasonOf(status, id, record, body)
+  throw new ClientError(`${effect}: ${what}`, { status })
+}
+
+function reasonOf(
+  status: number,
+  id: string,
+  record: ClearRecord,
+  { message = '' }: { message?: string },
+): string {
+  if (status === 413 && Array.isArray(record.children))
+    return `the folder ${JSON.stringify(record.title ?? id)} is full, with ${record.children.length} entries. Choose another one`
+  return `${JSON.stringify(id)} was refused: ${status} ${message}`.trimEnd()
+}
+
+/** Says how large a refused transaction was. */
+function withSize(error: unknown, requests: TransactionRequest[]): unknown {
+  if (!(error instanceof ClientError) || error.status !== 413) return error
+  const bytes = JSON.stringify(requests).length
+  return new ClientError(
+    `Nothing was written: ${requests.length} records of ${bytes} bytes are too large for one transaction of this bridge (service.max_request_bytes). Change fewer items at once`,
+    { status: 413, cause: error },
+  )
+}
