@@ -39,9 +39,12 @@ export async function upload({ sandbox, user }: Owned, collection: string, ...cl
   return sandbox.write(user, collection, records)
 }
 
-/** Creates new keys, like a client that was reset: those of `damaged.ts`. They can't decrypt earlier records. */
-export async function replaceKeys({ sandbox, user }: Owned): Promise<void> {
-  const keys = { ...keysRecord({ encryptionKey: encryption!, hmacKey: authentication! }), id: 'keys' }
+/** Creates new keys, like a client that was reset: those of `damaged.ts`, unless given. They can't decrypt earlier records. */
+export async function replaceKeys(
+  { sandbox, user }: Owned,
+  [encryptionKey, hmacKey] = [encryption!, authentication!],
+): Promise<void> {
+  const keys = { ...keysRecord({ encryptionKey, hmacKey }), id: 'keys' }
   const payload = await encryptRecord(keyPairFromHex(user.syncKey.toString('hex')), keys)
   sandbox.write(user, 'crypto', [{ id: 'keys', payload }])
 }

@@ -43,10 +43,12 @@ export function modelOf(collection: string): Model<any> {
 const bookmarks: Model<Tree> = {
   read: readTree,
   complete: (edits) =>
-    (edits as Edit[]).map((edit) =>
+    (edits as Edit[]).map((edit) => {
+      if (edit.op !== 'add') return edit
       // Firefox requires it to be no later than the record's timestamp, which has a resolution of 10 ms.
-      edit.op === 'add' ? { addedMs: Date.now() - 1000, ...edit, id: edit.id ?? newId() } : edit,
-    ),
+      const addedMs = edit.addedMs ?? (edit.record ? undefined : Date.now() - 1000)
+      return { ...edit, addedMs, id: edit.id ?? newId() }
+    }),
   load: (client, _, signal) => recordsById(client.collection('bookmarks').records({ signal })),
   plan(tree, edits, shown) {
     const applied = applyEdits(tree, edits as Edit[], shown)

@@ -84,7 +84,8 @@ export async function save(
     if (part.length === 0) return result()
     signal?.throwIfAborted()
     const requests = await Promise.all(part.map((write) => requestOf(client, collection, write)))
-    await onWrite?.(await savings.add(requests, records))
+    const saved = await savings.add(requests, records)
+    await onWrite?.(saved)
     let answer: Awaited<ReturnType<EditClient['strictTransaction']>>
     try {
       answer = await client.strictTransaction(requests)
@@ -96,8 +97,10 @@ export async function save(
       continue
     }
     const { responses, isStrict } = answer
-    const isWritten = responses.every(({ status }) => status === 200)
-    if (!isWritten) {
+    const accepted = responses.filter(({ status }) => status === 200).length
+    // A strict transaction that was refused has written nothing, whatever it answers for each request.
+    if (accepted < responses.length) {
+      if (!isStrict) written += accepted
       refuseOthers(responses, part, isStrict, collection)
       attempts += 1
       records = null
