@@ -1,4 +1,5 @@
-import { timestampStepMs, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import { timestampStepMs, type Timestamp } from '../domain/timestamp.ts'
 import {
   maxUploadBytes,
   Simulation,

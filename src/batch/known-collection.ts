@@ -1,5 +1,5 @@
 import { isRefusal, UpstreamError, type ServiceError } from '../domain/errors.ts'
-import { zeroTimestamp } from '../domain/record.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
 import { completeView } from './reads.ts'
 import { backOff, type TransactionContext } from './context.ts'
 import type { Operation } from '../domain/operation.ts'

@@ -1,7 +1,8 @@
 import { cutPage, orders, readSkip, recordSelector, toListDocument } from '../domain/list.ts'
 import type { FailedOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
-import type { SyncRecord, Timestamp } from '../domain/record.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
 
 /** Records in the storage's order, to merge with those that the transaction wrote; `next` if there are more. */
 interface BaseRecords {

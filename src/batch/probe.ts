@@ -1,5 +1,6 @@
 import type { RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import { timestampStepMs, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import { timestampStepMs, type Timestamp } from '../domain/timestamp.ts'
 
 /**
  * What a snapshot shows about a conditional write whose response was lost:

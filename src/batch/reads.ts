@@ -1,7 +1,7 @@
 import { isRefusal } from '../domain/errors.ts'
 import { joinBytes } from '../domain/bytes.ts'
 import { readListDocument } from '../domain/list.ts'
-import { evaluateCollection, evaluateGet } from '../domain/record.ts'
+import { evaluateCollection, evaluateGet } from '../domain/precondition.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { noRoom, type Budget } from './budget.ts'
 import { baseOptions, type BaseList } from './list-page.ts'

@@ -1,13 +1,7 @@
 import { rejectedRecord, type ServiceError } from '../domain/errors.ts'
-import {
-  allowsDelete,
-  allowsPut,
-  fieldLimits,
-  evaluateCollection,
-  evaluateGet,
-  type SyncRecord,
-  type Timestamp,
-} from '../domain/record.ts'
+import { fieldLimits, type SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import { allowsDelete, allowsPut, evaluateCollection, evaluateGet } from '../domain/precondition.ts'
 import { composePage, type BaseList, type Overlay } from './list-page.ts'
 import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
 import type { RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'

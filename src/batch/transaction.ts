@@ -1,5 +1,6 @@
 import { isRefusal, type ServiceError } from '../domain/errors.ts'
-import { zeroTimestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { Budget, noRoom } from './budget.ts'
 import { fitsAnyStorage } from './collection-changes.ts'

@@ -1,5 +1,6 @@
 import { isWithoutEffect } from '../domain/errors.ts'
-import { fieldLimits, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import { fieldLimits, type SyncRecord } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
 import { splitIntoUploads, type Visible } from './collection-changes.ts'
 import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
 import type { KnownCollection } from './known-collection.ts'

@@ -6,7 +6,7 @@ import {
   ServiceError,
   UpstreamError,
 } from '../domain/errors.ts'
-import { timestampStepMs, type Timestamp } from '../domain/record.ts'
+import { timestampStepMs, type Timestamp } from '../domain/timestamp.ts'
 import { CollectionChanges, fitsOneBatch } from './collection-changes.ts'
 import { backOff, isTimeout, type TransactionContext } from './context.ts'
 import { KnownCollection } from './known-collection.ts'

@@ -1,5 +1,6 @@
 import { invalid } from './errors.ts'
-import { toExposedJson, type SyncRecord, type Timestamp } from './record.ts'
+import { toExposedJson, type SyncRecord } from './record.ts'
+import type { Timestamp } from './timestamp.ts'
 import type { ListFilter, PagePosition, SortOrder } from './record-storage.ts'
 
 /** Whether a filter selects records by id. A new filter of that kind belongs here and in `idSelector`. */

@@ -1,12 +1,7 @@
 import type { ServiceError } from './errors.ts'
-import type {
-  GetOutcome,
-  Precondition,
-  RecordInput,
-  SyncRecord,
-  Timestamp,
-  UnmetPrecondition,
-} from './record.ts'
+import type { RecordInput, SyncRecord } from './record.ts'
+import type { Timestamp } from './timestamp.ts'
+import type { GetOutcome, Precondition, UnmetPrecondition } from './precondition.ts'
 import type {
   BulkStorage,
   CollectionTimestamps,

@@ -1,6 +1,6 @@
 /** Buckets and collections: names and timestamps. */
 import type { Problem } from '../domain/errors.ts'
-import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'
 import { CollectionsResponse, MetadataResponse, versioned } from './responses.ts'
 import { jsonReply, type Reply } from './reply.ts'
 import { declare, type Input, type RequestHeaders } from './resource.ts'

@@ -2,16 +2,16 @@
 import type { Problem } from '../domain/errors.ts'
 import { firstTimestampOf, isOffset, readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
+import { isRecordId } from '../domain/record.ts'
 import {
   floored,
   fromEntityTag,
-  isRecordId,
   raised,
   timestamp,
   timestampStepMs,
   zeroTimestamp,
   type Timestamp,
-} from '../domain/record.ts'
+} from '../domain/timestamp.ts'
 import type { ListOptions, PagePosition, RecordPage } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
 import { ListResponse, versioned } from './responses.ts'

@@ -7,8 +7,8 @@ import {
   toExposedJson,
   type RecordInput,
   type SyncRecord,
-  type Timestamp,
 } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
 import type { Settings } from '../settings/settings.ts'
 import { describeResponse, noticeHeaders, RecordResponse, TombstoneResponse, versioned } from './responses.ts'
 import { compileBodyCheck } from './check.ts'

@@ -1,5 +1,6 @@
 import { Type, type Static, type TOptional, type TProperties, type TString } from '@sinclair/typebox'
-import { collectionPattern, fieldLimits, versionPattern } from '../domain/record.ts'
+import { collectionPattern, fieldLimits } from '../domain/record.ts'
+import { versionPattern } from '../domain/timestamp.ts'
 import type { SortOrder } from '../domain/record-storage.ts'
 
 /**

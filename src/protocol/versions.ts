@@ -1,18 +1,20 @@
 /** Versions in HTTP: ETag and Last-Modified, If-Match and If-None-Match, 304 and 412. */
 import { errno, ServiceError, type Problem } from '../domain/errors.ts'
+import type { SyncRecord } from '../domain/record.ts'
 import {
   floored,
   fromEntityTag,
-  evaluateCollection,
-  noPrecondition,
   toEntityTag,
   toHttpDate,
   zeroTimestamp,
-  type Precondition,
-  type SyncRecord,
   type Timestamp,
+} from '../domain/timestamp.ts'
+import {
+  evaluateCollection,
+  noPrecondition,
+  type Precondition,
   type UnmetPrecondition,
-} from '../domain/record.ts'
+} from '../domain/precondition.ts'
 import type { Reply } from './reply.ts'
 import type { RequestHeaders } from './resource.ts'
 

@@ -1,7 +1,7 @@
 /** Routes of buckets, collections and records. */
 import { invalidRequest, type Problem } from '../domain/errors.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
-import { evaluateCollection } from '../domain/record.ts'
+import { evaluateCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { readJson } from '../protocol/check.ts'
 import { getBucket, getCollection, listCollections } from '../protocol/collections.ts'

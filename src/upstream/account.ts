@@ -1,4 +1,5 @@
-import { canonicalCollection, type Timestamp } from '../domain/record.ts'
+import { canonicalCollection } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
 import { jsonOf, lastModifiedOf, unusable } from './response.ts'
 import { readModified } from './bso.ts'
 import type { CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'

@@ -1,5 +1,6 @@
 import { rejectedRecord, type ServiceError } from '../domain/errors.ts'
-import { timestamp, type SyncRecord, type Timestamp } from '../domain/record.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import { timestamp, type Timestamp } from '../domain/timestamp.ts'
 import { parseJson, textOf, unusable, type UpstreamResponse } from './response.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
 import type { StorageRead } from './call.ts'

@@ -1,6 +1,6 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { collectNotices, type UpstreamResponse } from './response.ts'
-import { timestampStepMs } from '../domain/record.ts'
+import { timestampStepMs } from '../domain/timestamp.ts'
 import { hawkHeader, storageAddress, toUserAgent, type Query } from './request.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'

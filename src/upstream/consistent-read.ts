@@ -1,7 +1,7 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { idSelector, selectsIds } from '../domain/list.ts'
-import { zeroTimestamp, type Timestamp } from '../domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, TooLong, unusable, type UpstreamResponse } from './response.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'

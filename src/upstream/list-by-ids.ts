@@ -8,7 +8,8 @@ import {
   recordSelector,
   toListDocument,
 } from '../domain/list.ts'
-import { evaluateCollection, type Precondition, type Timestamp } from '../domain/record.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import { evaluateCollection, type Precondition } from '../domain/precondition.ts'
 import { whileUnchanged, type ConsistentReads } from './consistent-read.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { linesRequest, ListPages, readLines } from './list.ts'

@@ -8,7 +8,8 @@ import {
   readSkip,
   selectsIds,
 } from '../domain/list.ts'
-import { noPrecondition, zeroTimestamp, type Precondition } from '../domain/record.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
+import { noPrecondition, type Precondition } from '../domain/precondition.ts'
 import {
   lastModifiedOf,
   nextOffsetOf,

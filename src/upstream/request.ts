@@ -1,4 +1,5 @@
-import { toSyncSeconds, type Precondition, type Timestamp } from '../domain/record.ts'
+import { toSyncSeconds, type Timestamp } from '../domain/timestamp.ts'
+import type { Precondition } from '../domain/precondition.ts'
 import type { Endpoint, SyncCredentials } from '../domain/credentials.ts'
 import type { ListOptions } from '../domain/record-storage.ts'
 

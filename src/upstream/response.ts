@@ -1,7 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
 import { countJsonKeys } from '../domain/json.ts'
 import { isOffset } from '../domain/list.ts'
-import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
+import { fromSyncSeconds, type Timestamp } from '../domain/timestamp.ts'
 import type { ByteSource, Notices } from '../domain/record-storage.ts'
 
 /** The body of a response that has begun. Read it to its end or cancel it, or its call never ends. */

@@ -1,4 +1,4 @@
-import { evaluateGet, type GetOutcome, type Precondition } from '../domain/record.ts'
+import { evaluateGet, type GetOutcome, type Precondition } from '../domain/precondition.ts'
 import { readCollectionTimestamps, readLimits } from './account.ts'
 import { readRecordResponse, recordRequest } from './bso.ts'
 import { countRecords, readConsistently } from './consistent-read.ts'

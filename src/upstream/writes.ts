@@ -1,5 +1,5 @@
 import { UpstreamError } from '../domain/errors.ts'
-import { fromSyncSeconds, type Timestamp } from '../domain/record.ts'
+import { fromSyncSeconds, type Timestamp } from '../domain/timestamp.ts'
 import { jsonOf, unusable, type UpstreamResponse } from './response.ts'
 import { groupIds, unmodifiedSinceHeader, type Query } from './request.ts'
 import { readModified, readUploadResult, writeBsos, type UploadResult } from './bso.ts'

@@ -3,7 +3,7 @@ import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
 import { absentId, get, ifMatch, list, put, recordsOf, remove, transact } from './transact.ts'
 import type { Step } from '../../src/domain/operation.ts'
-import type { Timestamp } from '../../src/domain/record.ts'
+import type { Timestamp } from '../../src/domain/timestamp.ts'
 
 /** A storage with two records in `tabs`, and their common version. */
 function stored(): { storage: ModelStorage; at: Timestamp } {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/domain/bounded.ts'
-import { zeroTimestamp } from '../../src/domain/record.ts'
+import { zeroTimestamp } from '../../src/domain/timestamp.ts'
 import { ModelClock, ModelStorage } from '../support/model-storage.ts'
 import { list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
-import { timestamp } from '../../src/domain/record.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
 import { ModelStorage } from '../support/model-storage.ts'
 import { get, ifMatch, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
 

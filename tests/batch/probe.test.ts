@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 import { evaluateProbe } from '../../src/batch/probe.ts'
 import type { RecordWrite } from '../../src/domain/record-storage.ts'
-import { timestamp, type SyncRecord } from '../../src/domain/record.ts'
+import type { SyncRecord } from '../../src/domain/record.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
 
 describe('evaluateProbe', () => {
   const a = { id: 'a', payload: 'old', sortindex: 1 }

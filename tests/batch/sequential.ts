@@ -1,5 +1,6 @@
 import type { Step } from '../../src/domain/operation.ts'
-import type { Precondition, SyncRecord } from '../../src/domain/record.ts'
+import type { SyncRecord } from '../../src/domain/record.ts'
+import type { Precondition } from '../../src/domain/precondition.ts'
 import { orders, recordSelector } from '../../src/domain/list.ts'
 import type { ListOptions } from '../../src/domain/record-storage.ts'
 

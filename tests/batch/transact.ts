@@ -3,12 +3,9 @@ import { runTransaction } from '../../src/batch/transaction.ts'
 import { limits } from '../../src/load/limits.ts'
 import type { TransactionEvent, TransactionOptions } from '../../src/batch/context.ts'
 import type { Operation, OperationOutcome, Step } from '../../src/domain/operation.ts'
-import {
-  noPrecondition,
-  type Precondition,
-  type RecordInput,
-  type Timestamp,
-} from '../../src/domain/record.ts'
+import type { RecordInput } from '../../src/domain/record.ts'
+import type { Timestamp } from '../../src/domain/timestamp.ts'
+import { noPrecondition, type Precondition } from '../../src/domain/precondition.ts'
 import type { BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import type { ModelClock } from '../support/model-storage.ts'
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { Locks } from '../../src/domain/bounded.ts'
-import { timestamp, zeroTimestamp, type Precondition } from '../../src/domain/record.ts'
+import { timestamp, zeroTimestamp } from '../../src/domain/timestamp.ts'
+import type { Precondition } from '../../src/domain/precondition.ts'
 import type { Step } from '../../src/domain/operation.ts'
 import { generousLimits, ModelClock, ModelStorage } from '../support/model-storage.ts'
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { assert, integer, property } from 'fast-check'
-import { fromSyncSeconds, timestamp, toSyncSeconds } from '../../src/domain/record.ts'
+import { fromSyncSeconds, timestamp, toSyncSeconds } from '../../src/domain/timestamp.ts'
 
 describe('toSyncSeconds', () => {
   it('never writes a later time, nor one that is 10 ms earlier', () => {

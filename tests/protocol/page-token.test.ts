@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { timestamp } from '../../src/domain/record.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
 import { readPageToken, writePageToken } from '../../src/protocol/lists.ts'
 
 describe('page token', () => {

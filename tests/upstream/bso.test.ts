@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
-import { timestamp, toExposedJson } from '../../src/domain/record.ts'
+import { toExposedJson } from '../../src/domain/record.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
 import { readBso, readUploadResult, toExposedText, writeBsos } from '../../src/upstream/bso.ts'
 
 const expose = (text: string) => toExposedText(text, JSON.parse(text))

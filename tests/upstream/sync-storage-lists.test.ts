@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it, jest } from 'bun:test'
 import { toEndpoint } from '../../src/domain/credentials.ts'
-import { noPrecondition, timestamp, type Precondition } from '../../src/domain/record.ts'
+import { timestamp } from '../../src/domain/timestamp.ts'
+import { noPrecondition, type Precondition } from '../../src/domain/precondition.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
 import type { ByteSource, BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'

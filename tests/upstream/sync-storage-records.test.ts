@@ -1,5 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { noPrecondition, timestamp, zeroTimestamp } from '../../src/domain/record.ts'
+import { timestamp, zeroTimestamp } from '../../src/domain/timestamp.ts'
+import { noPrecondition } from '../../src/domain/precondition.ts'
 import { failureOf, numbered, openRig, cleanUp, since } from './rig.ts'
 
 afterEach(cleanUp)

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
-import { zeroTimestamp, type Timestamp } from '../../src/domain/record.ts'
+import { zeroTimestamp, type Timestamp } from '../../src/domain/timestamp.ts'
 import { failureOf, numbered, openRig, cleanUp } from './rig.ts'
 import type {
   BulkStorage,
