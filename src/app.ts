@@ -12,6 +12,7 @@
  */
 import { Elysia } from 'elysia'
 import { isLarge, toResponse } from './protocol/envelope.ts'
+import { isInLegacyBucket } from './protocol/identity.ts'
 import { errorReply, type Reply } from './protocol/reply.ts'
 import { versionPrefix } from './protocol/find.ts'
 import { addBatchRoute } from './routes/batch.ts'
@@ -28,6 +29,7 @@ export function createApp(services: Services) {
   /** Turns every reply into an HTTP response and reports it. All responses leave here. */
   function send(reply: Reply, call: Call): Response {
     call.route ??= routeOf(call)
+    call.isLegacyBucket ||= isInLegacyBucket(call.path)
     services.observers.request(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
     const stream = isLarge(reply.body) ? sendStream(reply.body, reply, call) : null

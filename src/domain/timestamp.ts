@@ -42,15 +42,22 @@ export function toEntityTag(value: Timestamp): string {
   return `"${value}"`
 }
 
-const entityTagPattern = /^(?:(?:W\/)?"(\d{1,15})"|(\d{1,15}))$/
+// Proxies that compress a response name the coding in its entity tag, as Apache does, or weaken the tag, as nginx does.
+const coding = '(?:(?:--?|;)(?:gzip|br|zstd|deflate))?'
+const version = `\\d{1,15}${coding}`
 
-/** The pattern of a version in headers and queries. */
-export const versionPattern = entityTagPattern.source.slice(1, -1)
+/** The pattern of a version in a header: an entity tag, or its number alone. */
+export const entityTagPattern = `(?:W\\/)?"${version}"|${version}`
 
-/** Parses a version as clients and proxies send it: `"123"`, `123`, `W/"123"`; null if invalid. */
-export function fromEntityTag(text: string): Timestamp | null {
-  const match = entityTagPattern.exec(text)
-  return match ? timestamp(Number(match[1] ?? match[2])) : null
+/** The pattern of a version in a query, where it may also be a weak entity tag without its quotes, which Kinto's clients remove. */
+export const versionPattern = `${entityTagPattern}|W\\/"?${version}`
+
+const readPattern = new RegExp(`^(?:W\\/)?"?(\\d{1,15})${coding}"?$`)
+
+/** Reads a version as clients and proxies send it: the one reader of all spellings that the patterns allow; null if there is no number. */
+export function readVersion(text: string): Timestamp | null {
+  const match = readPattern.exec(text)
+  return match ? timestamp(Number(match[1])) : null
 }
 
 /** Rounds down to the storage's 10 ms steps, so that no change is missed. */

@@ -43,10 +43,12 @@ export function toResponse(
   const response = new Response(body, { status, headers: body === null ? commonHeaders : commonJsonHeaders })
   const { headers } = response
   if (origin !== null) setAll(headers, corsHeaders(origin, settings))
-  if (isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
   if (quotaRemaining !== null && status < 400) headers.set('Quota-Remaining', quotaRemaining)
   const backoff = Math.max(settings.backoff ?? 0, ownBackoffSeconds, backoffSeconds)
-  if (backoff > 0 && status < 400) headers.set('Backoff', String(Math.ceil(backoff)))
+  const hasBackoff = backoff > 0 && status < 400
+  if (hasBackoff) headers.set('Backoff', String(Math.ceil(backoff)))
+  // Browsers would repeat a stored Backoff with every 304; and several users share the URL of a legacy bucket.
+  if (hasBackoff || isLegacyBucket) headers.set('Cache-Control', 'no-cache, no-store')
   const alert = alertText(context, settings)
   if (alert !== null) headers.set('Alert', alert)
   setAll(headers, own)

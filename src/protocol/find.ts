@@ -83,7 +83,7 @@ export function readRequest(
   const query = readQuery(address.query, problems)
   problems.push(...resource.check({ params, query, headers }))
   const isPathRight = !problems.some(({ location }) => location === 'path')
-  const identified = isPathRight && readIdentity(headers, params.bucket_id ?? '')
+  const identity = isPathRight ? readIdentity(headers, params.bucket_id ?? '') : null
   // Removes invalid values, so that each problem is reported once; valid values may still contradict each other.
   for (const { location, name } of problems) {
     if (location === 'querystring') delete query[name]
@@ -91,8 +91,8 @@ export function readRequest(
   }
   const input = { params, query, headers, body, address }
   const operation = resource.operation(input, problems)
-  if (!identified || problems.length > 0) throw invalidRequest(problems)
-  return { input, operation, ...identified }
+  if (identity === null || problems.length > 0) throw invalidRequest(problems)
+  return { input, operation, identity }
 }
 
 const maxParameters = 100

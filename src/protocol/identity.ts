@@ -1,30 +1,34 @@
 import { createIdentity, type Identity } from '../domain/credentials.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
+import { decodeSegment } from './records.ts'
 import type { RequestHeaders } from './resource.ts'
-
-/** The identity, and whether the bucket id is not the client state (legacy clients). */
-interface ReadIdentity {
-  identity: Identity
-  isLegacyBucket: boolean
-}
 
 const clientStatePattern = /^[0-9a-fA-F]{32}$/
 // Printable characters without comma and space, because servers join repeated headers with commas.
 const authorizationPattern = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
 
 // Clients send the same headers for minutes, so parsed identities are cached.
-const recent = new RecentMap<string, ReadIdentity>(1000)
+const recent = new RecentMap<string, Identity>(1000)
+
+/** Whether a path is that of a legacy bucket: its id is not the client state, so several users share its URLs. */
+export function isInLegacyBucket(path: string): boolean {
+  const bucket = bucketPattern.exec(path)?.[1]
+  return bucket !== undefined && (decodeSegment(bucket) ?? bucket).length !== clientStateLength
+}
+
+const bucketPattern = /^(?:\/v\d+)?\/buckets\/([^/]+)/
+const clientStateLength = 32
 
 /**
  * Reads the identity for a bucket from Authorization, X-KeyID and X-Client-State. A bucket id of 32 characters is the client state; for any
  * other the headers provide it. Throws `ServiceError` 401 if the credentials are missing, malformed or contradictory.
  */
-export function readIdentity(headers: RequestHeaders, bucket: string): ReadIdentity {
+export function readIdentity(headers: RequestHeaders, bucket: string): Identity {
   const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
   const known = recent.get(raw)
   if (known) return known
-  const read = { identity: identityOf(headers, bucket), isLegacyBucket: bucket.length !== 32 }
+  const read = identityOf(headers, bucket)
   recent.set(raw, read)
   return read
 }
@@ -44,7 +48,7 @@ function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
   const keyId = readOptional(headers['x-keyid'], keyIdPattern, keyRefusal)
   // The client state in the key id, in hex.
   const named = keyId && Buffer.from(keyId.slice(keyId.indexOf('-') + 1), 'base64url').toString('hex')
-  const isClientState = bucket?.length === 32
+  const isClientState = bucket?.length === clientStateLength
   if (isClientState && !clientStatePattern.test(bucket))
     throw unauthenticated('bucket_id in path: must be the client state, 32 hexadecimal digits')
   const stateRefusal =

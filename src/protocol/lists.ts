@@ -5,7 +5,7 @@ import type { OutcomeOf } from '../domain/operation.ts'
 import { isRecordId } from '../domain/record.ts'
 import {
   floored,
-  fromEntityTag,
+  readVersion,
   raised,
   timestamp,
   timestampStepMs,
@@ -201,7 +201,7 @@ function readMoment<Moment extends number>(
   toStorageStep: (moment: Timestamp) => Moment,
 ): Moment | undefined {
   const text = given(query[name])
-  return text === undefined ? undefined : toStorageStep(fromEntityTag(text) ?? zeroTimestamp)
+  return text === undefined ? undefined : toStorageStep(readVersion(text) ?? zeroTimestamp)
 }
 
 function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string[] | undefined {

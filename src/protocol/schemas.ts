@@ -1,6 +1,6 @@
 import { Type, type Static, type TOptional, type TProperties, type TString } from '@sinclair/typebox'
 import { collectionPattern, fieldLimits } from '../domain/record.ts'
-import { versionPattern } from '../domain/timestamp.ts'
+import { entityTagPattern, versionPattern } from '../domain/timestamp.ts'
 import type { SortOrder } from '../domain/record-storage.ts'
 
 /**
@@ -50,7 +50,7 @@ const text = (description: string, more: object = {}) => Type.Optional(Type.Stri
 
 const version = (meaning: string) =>
   text(`must be a timestamp in milliseconds, as in ETag, or *: ${meaning}`, {
-    pattern: `^(?:\\*|${versionPattern})$`,
+    pattern: `^(?:\\*|${entityTagPattern})$`,
   })
 
 // identity.ts validates these headers, because an invalid one is 401 and not 400.

@@ -94,9 +94,7 @@ function merge(
   // A sub-request can't be redirected, so trailing slashes are removed here; in a record's path they are part of its id.
   const path = recordPattern.test(sent) ? sent : withoutTrailingSlashes(sent)
   const headers: Record<string, string | undefined> = { ...own }
-  for (const given of [defaults.headers, request.headers]) {
-    for (const name in given) headers[name.toLowerCase()] = given[name]!.trim()
-  }
+  for (const given of [defaults.headers, request.headers]) override(headers, given)
   return {
     method: (request.method ?? defaults.method ?? 'GET') as string,
     path: /^\/v\d+(\/|$)/.test(path) ? path : versionPrefix(settings) + (path === '/' ? '' : path),
@@ -104,6 +102,19 @@ function merge(
     headers,
     body: mergeDeeply(defaults.body ?? {}, request.body ?? {}),
   }
+}
+
+/** Overrides headers, ignoring case. Its condition replaces either condition: both together would be an error that nobody wrote. */
+function override(
+  headers: Record<string, string | undefined>,
+  given: Readonly<Record<string, string>> = {},
+): void {
+  const own = Object.entries(given).map(([name, value]) => [name.toLowerCase(), value.trim()] as const)
+  if (own.some(([name]) => name === 'if-match' || name === 'if-none-match')) {
+    delete headers['if-match']
+    delete headers['if-none-match']
+  }
+  Object.assign(headers, Object.fromEntries(own))
 }
 
 const recordPattern = /\/buckets\/[^/]+\/collections\/[^/]+\/records\/./

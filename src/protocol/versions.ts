@@ -3,7 +3,7 @@ import { errno, ServiceError, type Problem } from '../domain/errors.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import {
   floored,
-  fromEntityTag,
+  readVersion,
   toEntityTag,
   toHttpDate,
   zeroTimestamp,
@@ -48,7 +48,7 @@ export function readPrecondition(headers: RequestHeaders, problems: Problem[] = 
   }
   if (match === '*') return { kind: 'exists' }
   if (noneMatch === '*') return { kind: 'absent' }
-  const timestamp = fromEntityTag(match ?? noneMatch!) ?? zeroTimestamp
+  const timestamp = readVersion(match ?? noneMatch!) ?? zeroTimestamp
   return match === undefined
     ? { kind: 'differs', timestamp }
     : { kind: 'unmodified-since', timestamp: floored(timestamp) }

@@ -4,7 +4,7 @@ import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { readJson } from '../protocol/check.ts'
 import { belowVersion, findResources, isBucketResource, readRequest, resourceFor } from '../protocol/find.ts'
-import { readAnonymousIdentity, readAuthorization } from '../protocol/identity.ts'
+import { isInLegacyBucket, readAnonymousIdentity, readAuthorization } from '../protocol/identity.ts'
 import { disabledBy } from '../protocol/records.ts'
 import { emptyReply, errorReply, jsonReply, overload, type Reply } from '../protocol/reply.ts'
 import type { BucketResource, Input, RequestHeaders, Resource } from '../protocol/resource.ts'
@@ -75,6 +75,7 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
   const { services } = call
   const { settings } = services
   const { method, path, headers, body } = merged
+  call.isLegacyBucket ||= isInLegacyBucket(path)
   try {
     const below = belowVersion(path, settings)
     if (below === null) throw unknownVersion()
@@ -90,7 +91,6 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
     }
     const address = { host: call.host, path, query: merged.query }
     const read = readRequest(resource, { params: found.params, headers, body, address })
-    if (read.isLegacyBucket) call.isLegacyBucket = true
     const storage = await open(read.identity)
     return { resource, input: read.input, operation: asTransactionStep(read.operation), storage }
   } catch (error) {

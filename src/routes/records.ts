@@ -69,8 +69,7 @@ function handle(resource: BucketResource) {
 async function respond(resource: BucketResource, input: BucketInput, call: Call): Promise<Reply> {
   const { services } = call
   call.route = resource.name
-  const { identity, isLegacyBucket } = readIdentity(call.headers, input.params.bucket_id)
-  call.isLegacyBucket = isLegacyBucket
+  const identity = readIdentity(call.headers, input.params.bucket_id)
   const storage = await services.openStorage(identity, call)
   const { owner } = storage
   if (call.body) {

@@ -25,7 +25,7 @@ export function answerUnrouted(call: Call): Reply {
     const allow = methodsAt(belowVersion(path, settings) ?? path, services)
     return preflightReply(call.headers['access-control-request-headers'] ?? null, allow, settings)
   }
-  if (unsafePath.test(path)) throw unknownPath()
+  if (unsafePath.test(path.replace(recordIdInPath, '$1'))) throw unknownPath()
   const prefix = versionPrefix(settings)
   if (path === '/' && (method === 'GET' || method === 'HEAD')) {
     return redirect(call, prefix + (frontDoor(call.headers.accept ?? '', settings) ?? '/'))
@@ -44,6 +44,9 @@ export function answerUnrouted(call: Call): Reply {
 // The host of CONNECT, double slashes, backslashes, and escaped slashes, backslashes and control characters. A redirect must not repeat them,
 // because clients could read them as another origin.
 const unsafePath = /^[^/]|\/\/|\\|%(?:2f|5c|[01][0-9a-f]|7f)/i
+
+// The id of a record may contain slashes and backslashes, escaped or not.
+const recordIdInPath = /^(\/buckets\/[^/]+\/collections\/[^/]+\/records\/)(?:[^%\\]|%(?![01]|7f))+$/i
 
 /** The error for a method that is not served at a path: 405 if others are, else 404. */
 export function refusedMethod(method: string, path: string, services: Services): ServiceError {

@@ -91,8 +91,12 @@ describe('section 8: what clients send', () => {
     const user = newcomer()
 
     const answer = await list(user, { Authorization: `BrowserID ${user.assertion()}` }, 'default')
+    const malformed = await list(user, { Authorization: 'nonsense' }, 'default')
 
-    expectError(answer, 401, 104)
+    for (const refused of [answer, malformed]) {
+      expectError(refused, 401, 104)
+      expect(refused.headers.get('cache-control')).toBe('no-cache, no-store')
+    }
     expect(exchanges()).toHaveLength(0)
   })
 

@@ -134,7 +134,7 @@ describe('bad input: open redirects', () => {
     '//evil.example/v1/', '///evil.example', '/\\/evil.example',
     '/%5Cevil.example/', '/%2Fevil.example/%2f..', '/%0d%0aLocation:%20http://evil.example', '/%00',
     '//evil.example/..', '/./\\evil.example', '//@evil.example/', '/v1//evil.example/',
-    '/v1/\\evil.example/', '/%7f/',
+    '/v1/\\evil.example/', '/%7f/', '/buckets/b/collections/c/records/%0d', '/buckets//b/collections/c/records/x',
   ] // prettier-ignore
 
   it.each(elsewhere)('%s does not redirect to another origin', async (target) => {

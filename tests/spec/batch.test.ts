@@ -237,6 +237,26 @@ describe('section 5: defaults', () => {
     expect(statuses(defaults)).toEqual([304, 200])
   })
 
+  it('a condition overrides either condition of the defaults, and one of the defaults either of the envelope', async () => {
+    const one = id()
+    const timestamp = bridge.sandbox.write(bridge.user, 'history', [{ id: one, payload: 'x' }])
+    const path = `${records}/${one}`
+    const current = { 'if-match': `"${timestamp}"` }
+    const unchanged = { 'If-None-Match': `"${timestamp}"` }
+
+    const own = await batch({
+      requests: [{ path }, { path, headers: current }],
+      defaults: { headers: unchanged },
+    })
+    const defaults = await batch(
+      { requests: [{ path }], defaults: { headers: current } },
+      { headers: { 'If-None-Match': `"${timestamp}"` } },
+    )
+
+    expect(statuses(own)).toEqual([304, 200])
+    expect(statuses(defaults)).toEqual([200])
+  })
+
   it('drop headers that belong to the connection', async () => {
     const headers = {
       Host: 'evil.example',

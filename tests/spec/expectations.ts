@@ -34,8 +34,8 @@ export const putOf = (data: object, headers: Record<string, string> = {}) => ({
 })
 
 /** Expects the headers that section 7 requires for every response. */
-export function expectCommonHeaders(headers: Headers, { isDocs = false } = {}): void {
-  expect(headers.get('cache-control')).toBe('no-cache')
+export function expectCommonHeaders(headers: Headers, { isDocs = false, isLegacy = false } = {}): void {
+  expect(headers.get('cache-control')).toBe(isLegacy ? 'no-cache, no-store' : 'no-cache')
   expect(headers.get('vary')).toBe('Authorization, X-Client-State, X-KeyID, Origin')
   expect(headers.get('x-content-type-options')).toBe('nosniff')
   if (!isDocs) {

@@ -255,6 +255,9 @@ describe('section 7: Backoff', () => {
     expect(answers.map(({ status }) => status)).toEqual([200, 307, 200, 304, 404, 200, 200])
     const pauses = answers.map(({ headers }) => headers.get('backoff'))
     expect(pauses).toEqual(['25', '25', '25', '25', null, '90', '25'])
+    const caching = answers.map(({ headers }) => headers.get('cache-control'))
+    // Browsers would repeat a stored Backoff with every 304.
+    expect(caching).toEqual(pauses.map((pause) => (pause === null ? 'no-cache' : 'no-cache, no-store')))
   })
 })
 
@@ -346,7 +349,7 @@ describe('section 7: end of service', () => {
       const answer = await request(ending.url + path, init)
 
       expectError(answer, 410, 202)
-      expectCommonHeaders(answer.headers)
+      expectCommonHeaders(answer.headers, { isLegacy: path.includes('/b/') })
       expect(JSON.parse(answer.headers.get('alert')!)).toEqual({ code: 'hard-eol', ...details })
       expect(answer.headers.get('retry-after')).toBeNull()
     }

@@ -248,7 +248,22 @@ describe('section 4: forms of a precondition', () => {
     expect(statuses(inside)).toEqual([200])
   })
 
-  it.each(['"%d"', '%d', 'W/"%d"'])('accepts the spelling %s everywhere', async (spelling) => {
+  it.each([
+    '"%d"',
+    '%d',
+    'W/"%d"',
+    '"%d-gzip"',
+    'W/"%d-gzip"',
+    '%d-gzip',
+    '"%d--gzip"',
+    '"%d;gzip"',
+    '"%d-br"',
+    'W/"%d;br"',
+    '"%d-zstd"',
+    '"%d--zstd"',
+    '"%d-deflate"',
+    'W/"%d--deflate"',
+  ])('accepts the spelling %s everywhere', async (spelling) => {
     const { id, timestamp, path } = existing('spelled')
     const version = spelling.replace('%d', String(timestamp))
     const older = spelling.replace('%d', String(timestamp - 10))
@@ -263,6 +278,48 @@ describe('section 4: forms of a precondition', () => {
     expect([matched.status, failed.status, unchanged.status]).toEqual([200, 412, 304])
     expect([since.status, before.status]).toEqual([200, 200])
     expect([since.body.data, before.body.data]).toEqual([[], []])
+  })
+
+  it.each(['W/%d', 'W/"%d'])('accepts %s in a query: Kinto clients remove quotes', async (spelling) => {
+    const { timestamp, path } = existing('unquoted')
+    const version = spelling.replace('%d', String(timestamp))
+
+    const since = await bridge.ask(`${historyPath}?_since=${encodeURIComponent(version)}`)
+    const matched = await bridge.ask(path, { headers: { 'If-Match': version } })
+
+    expect([since.status, since.body.data]).toEqual([200, []])
+    expectError(matched, 400, 107, 'If-Match in header')
+  })
+
+  it.each([
+    '"%d-lzma"',
+    '"%d-"',
+    '"%d---gzip"',
+    '"%d-gzip-gzip"',
+    '"%dgzip"',
+    '"%d gzip"',
+    '"-gzip"',
+    '"%d"-gzip',
+  ])('rejects the spelling %s everywhere', async (spelling) => {
+    const version = spelling.replace('%d', '1700000000000')
+
+    const matched = await bridge.ask(historyPath, { headers: { 'If-None-Match': version } })
+    const since = await bridge.ask(`${historyPath}?_since=${encodeURIComponent(version)}`)
+
+    expectError(matched, 400, 107, 'If-None-Match in header')
+    expectError(since, 400, 109, '_since in querystring')
+  })
+
+  it('compares If-None-Match as it came, not rounded to steps of the storage', async () => {
+    const { timestamp, path } = existing('exact')
+
+    const answers = await Promise.all(
+      [path, historyPath, `${historyPath}?_limit=5`, '/collections/history'].map((each) =>
+        bridge.ask(each, { headers: { 'If-None-Match': `"${timestamp + 5}-gzip"` } }),
+      ),
+    )
+
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
   })
 
   it('admits one of many concurrent creators and one of many concurrent writers', async () => {

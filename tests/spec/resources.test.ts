@@ -161,6 +161,7 @@ describe('section 1: paths', () => {
     ['/__version__', '/v1/__version__'],
     ['/buckets/b/collections', '/v1/buckets/b/collections'],
     ['/v1x', '/v1/v1x'],
+    ['/buckets/b/collections/c/records/a%2Fb//c%5C/', '/v1/buckets/b/collections/c/records/a%2Fb//c%5C/'],
     ['/buckets/b?_since=%2215%22&x=%20+a&&y', '/v1/buckets/b?_since=%2215%22&x=%20+a&&y'],
     ['/?', '/v1/?'],
     ['/v1/batch/', '/v1/batch'],
