@@ -4,7 +4,7 @@ import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
 import { readBso } from './bso.ts'
-import { copyCanonicalLines, maxOutputBytes } from './canonical-lines.ts'
+import { cutLines, maxOutputBytes } from './bso-lines.ts'
 
 interface BsoRewriterOptions {
   /** Selects records by id. Without it, all records are kept, which is much faster because no line is parsed. */
@@ -21,8 +21,7 @@ const comma = 0x2c
 /**
  * Converts storage lists (`application/newlines`: one Basic Storage Object per line) into the elements of an exposed JSON array: `modified`
  * in decimal seconds becomes `last_modified` in integer milliseconds. Takes chunks as they come; lines may be split anywhere.
- * `copyCanonicalLines` copies lines of the usual form; others are parsed and serialized. Throws `UpstreamError` for a line that is not a
- * record.
+ * `cutLines` cuts lines of the usual form; others are parsed and printed. Throws `UpstreamError` for a line that is not a record.
  */
 export class BsoRewriter {
   /** Records read so far. */
@@ -98,7 +97,7 @@ export class BsoRewriter {
     if (end <= from) return from
     requireUtf8(chunk.subarray(from, end))
     for (let start = from; start < end;) {
-      if (this.#keep === null && this.#skip === 0) start = this.#copyLines(chunk, start, end)
+      if (this.#keep === null && this.#skip === 0) start = this.#cutLines(chunk, start, end)
       if (start === end) break
       const next = chunk.indexOf(newline, start) + 1
       this.#writeParsed(chunk, start, next)
@@ -107,12 +106,12 @@ export class BsoRewriter {
     return end
   }
 
-  /** Copies lines up to the first one that must be parsed; returns where that begins. */
-  #copyLines(chunk: Buffer, start: number, end: number): number {
+  /** Cuts lines up to the first one that must be parsed; returns where that begins. */
+  #cutLines(chunk: Buffer, start: number, end: number): number {
     this.#reserve(maxOutputBytes(end - start))
     if (this.keptCount > 0) this.#out[this.#outLength] = comma
     const outAt = this.#outLength + (this.keptCount > 0 ? 1 : 0)
-    const { readTo, writtenTo, count } = copyCanonicalLines(chunk, start, end, this.#out, outAt)
+    const { readTo, writtenTo, count } = cutLines(chunk, start, end, this.#out, outAt)
     if (count > 0) this.#outLength = writtenTo
     this.recordCount += count
     this.keptCount += count
