@@ -20,6 +20,8 @@ export interface Account {
   clientId: string
   /** The token server, needed to start a bridge; empty if unknown. */
   tokenServerUrl: string
+  /** The sync keys from before password resets, as `KEY_ID:SYNC_KEY` joined by commas; `keyFor` looks them up. */
+  formerKeys: string
 }
 
 const names: Record<string, keyof Account> = {
@@ -32,6 +34,7 @@ const names: Record<string, keyof Account> = {
   TOKEN_ENDPOINT: 'tokenEndpoint',
   CLIENT_ID: 'clientId',
   TOKEN_SERVER_URL: 'tokenServerUrl',
+  FORMER_KEYS: 'formerKeys',
 }
 
 /** Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export`, quotes and comments are allowed. */
@@ -44,12 +47,20 @@ export function parseAccount(text: string): Partial<Account> {
   return found
 }
 
-/** Formats an account as the lines that `parseAccount` reads, without empty values. */
+/**
+ * Formats an account as the lines that `parseAccount` reads, without empty values. Quoted, because a shell may source them. Throws
+ * `ClientError` for a value that quotes can't hold.
+ */
 export function formatAccount(account: Partial<Account>): string {
   return Object.entries(names)
     .filter(([, field]) => account[field])
-    .map(([name, field]) => `${name}=${account[field]}\n`)
+    .map(([name, field]) => `${name}=${quoted(name, account[field]!)}\n`)
     .join('')
+}
+
+function quoted(name: string, value: string): string {
+  if (/^[!-&(-~]+$/.test(value)) return `'${value}'`
+  throw new ClientError(`${name} contains a quote, a space or another character that no value has`)
 }
 
 /**
@@ -87,6 +98,7 @@ export function checkAccount(given: Partial<Account>): Account {
     tokenEndpoint: value('tokenEndpoint'),
     clientId: value('clientId'),
     tokenServerUrl: value('tokenServerUrl'),
+    formerKeys: value('formerKeys'),
   }
 }
 

@@ -42,6 +42,7 @@ export {
   type KeyPair,
 } from './crypto.ts'
 export { decryptRecords } from './decrypt-records.ts'
+export { keyFor } from './former-keys.ts'
 export {
   describeRecord,
   faultOf,

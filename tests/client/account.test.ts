@@ -1,10 +1,18 @@
 import { describe, expect, it } from 'bun:test'
 import { checkAccount, formatAccount, parseAccount, type Account } from '../../src/client/account.ts'
+import { formerKeysAfter, keyFor } from '../../src/client/former-keys.ts'
 import type { ClientError } from '../../src/client/errors.ts'
 
 const keyId = '1500000000000-ASNFZ4mrze8BI0VniavN7w'
 const bucket = '0123456789abcdef0123456789abcdef'
-const none = { bridgeUrl: '', refreshToken: '', tokenEndpoint: '', clientId: '', tokenServerUrl: '' }
+const none = {
+  bridgeUrl: '',
+  refreshToken: '',
+  tokenEndpoint: '',
+  clientId: '',
+  tokenServerUrl: '',
+  formerKeys: '',
+}
 const good: Account = { ...none, token: 'eyJ0.e30.x', keyId, bucket, syncKey: '00'.repeat(64) }
 
 function check(given: Partial<Account>): Account | string {
@@ -98,5 +106,36 @@ describe('parseAccount', () => {
       'BRIDGE_URL', 'BEARER_TOKEN', 'KEY_ID', 'BUCKET', 'SYNC_KEY', 'REFRESH_TOKEN', 'TOKEN_ENDPOINT', '',
     ]) // prettier-ignore
     expect(checkAccount(parseAccount(text))).toEqual(account)
+  })
+
+  it('writes nothing that a shell would run', () => {
+    const ran = (value: string) => () => formatAccount({ ...good, clientId: value })
+
+    for (const value of ["a'$(id)'", 'a b', 'a\n', 'é']) expect(ran(value)).toThrow('CLIENT_ID contains')
+    expect(ran('$(id)`id`')()).toContain("CLIENT_ID='$(id)`id`'\n")
+  })
+})
+
+describe('keyFor', () => {
+  const ids = ['1', '2', '3'].map((digit) => `160000000000${digit}-ASNFZ4mrze8BI0VniavN7w`)
+  const keys = ['11', '22', '33'].map((pair) => pair.repeat(64))
+
+  it('finds the key of every key id that the account has had, written to a file and read again', () => {
+    let account: Partial<Account> = {}
+    for (const [index, id] of ids.entries())
+      account = { keyId: id, syncKey: keys[index], formerKeys: formerKeysAfter(account, id) }
+    const read = parseAccount(formatAccount(account))
+
+    expect(ids.map((id) => keyFor(read, id))).toEqual(keys)
+    expect(keyFor(read, `${ids[0]}==`)).toBe(keys[0]!)
+    expect(keyFor(read, keyId)).toBeNull()
+    expect(formerKeysAfter(read, ids[2]!)).toBe(read.formerKeys!)
+    expect(keyFor({}, keyId)).toBeNull()
+  })
+
+  it('skips former keys that are damaged', () => {
+    const formerKeys = `${ids[0]}:${keys[0]},${ids[1]}:22,x,${ids[2]}:${keys[2]}`
+
+    expect(ids.map((id) => keyFor({ formerKeys }, id))).toEqual([keys[0]!, null, keys[2]!])
   })
 })

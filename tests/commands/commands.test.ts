@@ -82,7 +82,7 @@ describe('connect', () => {
     expect([output, code]).toEqual(['', 0])
     expect(errors).toContain('Found 4 bookmarks, 3 devices\n')
     expect(errors).toContain('There is no REFRESH_TOKEN, so the access expires within hours')
-    expect(readFileSync(file, 'utf8')).toContain(`SYNC_KEY=${user.syncKey.toString('hex')}\n`)
+    expect(readFileSync(file, 'utf8')).toContain(`\nSYNC_KEY='${user.syncKey.toString('hex')}'\n`)
     expect(statSync(file).mode & 0o777).toBe(0o600)
     expect(statSync(join(file, '..')).mode & 0o777).toBe(0o700)
     expect(listed.code).toBe(0)
@@ -235,6 +235,7 @@ describe('an account', () => {
       ['', 0],
     ])
     expect(renewals() - before).toBe(1)
+    expect(token).toMatch(/^'[\w.-]+'$/)
     expect(text.replace(token!, values.BEARER_TOKEN!)).toBe(`# mine\n${linesOf(values)}OTHER="as it is"\n`)
     expect(readdirSync(join(file, '..'))).toEqual(['account.env'])
   })

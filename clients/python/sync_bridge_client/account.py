@@ -38,6 +38,8 @@ class Account:
     client_id: str = ""
     # The token server, needed to start a bridge.
     token_server_url: str = ""
+    # The sync keys from before password resets, as `KEY_ID:SYNC_KEY` joined by commas.
+    former_keys: str = field(default="", repr=False)
     # The account's file, to which new access tokens are written.
     file: Optional[Path] = None
 
@@ -52,6 +54,7 @@ _NAMES = {
     "TOKEN_ENDPOINT": "token_endpoint",
     "CLIENT_ID": "client_id",
     "TOKEN_SERVER_URL": "token_server_url",
+    "FORMER_KEYS": "former_keys",
 }
 
 
@@ -65,9 +68,18 @@ def parse_account(text: str) -> Account:
 
 
 def format_account(account: Account) -> str:
-    """Formats an account as the lines that parse_account reads, without empty values."""
+    """Formats an account as the lines that parse_account reads, without empty values.
+
+    Quoted, because a shell may source them. Raises ClientError for a value that quotes can't hold.
+    """
     values = {name: getattr(account, attribute) for name, attribute in _NAMES.items()}
-    return "".join(f"{name}={value}\n" for name, value in values.items() if value)
+    return "".join(f"{name}={_quoted(name, value)}\n" for name, value in values.items() if value)
+
+
+def _quoted(name: str, value: str) -> str:
+    if re.fullmatch("[!-&(-~]+", value):
+        return f"'{value}'"
+    raise ClientError(f"{name} contains a quote, a space or another character that no value has")
 
 
 def read_account_file(path: Union[str, "os.PathLike[str]", None] = None) -> Account:
@@ -104,7 +116,7 @@ def keep_token(account: Account) -> None:
             return
         # A file may begin with a byte order mark.
         lines = r"^(\ufeff?[ \t]*(?:export[ \t]+)?BEARER_TOKEN=)[^\r\n]*"
-        text = re.sub(lines, rf"\g<1>{account.token}", text, flags=re.M)
+        text = re.sub(lines, rf"\g<1>'{account.token}'", text, flags=re.M)
         # Created with mode 0600, under a unique name.
         descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
         try:

@@ -69,7 +69,7 @@ export function keepToken(path: string, account: Account, host: Host): void {
     // The file may contain another account by now.
     if (parseAccount(text).refreshToken !== account.refreshToken) return
     // A function, because a text may hold references like $&.
-    writeWhole(path, [text.replaceAll(tokenLines, (_, name) => name + account.token)])
+    writeWhole(path, [text.replaceAll(tokenLines, (_, name) => `${name}'${account.token}'`)])
   } catch (error) {
     host.stderr.write(
       `warning: Cannot save the new access token in ${path} (${reasonOf(error)}): the next run has to renew it again\n`,
