@@ -46,7 +46,8 @@ const entryPoints: { what: RegExp; where: RegExp }[] = [
   { what: /from 'redis'/, where: /^credentials\/redis-client\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
-    where: /^(upstream\/transport\.ts$|client\/|guides\/|cli\/service\/(healthcheck|check)\.ts$)/,
+    where:
+      /^(upstream\/transport\.ts$|client\/|guides\/|cli\/(?:service\/(?:healthcheck|check)|data\/session)\.ts$)/,
   },
   // Records are decrypted in one place. The cache only opens what it has sealed, with its own keys.
   { what: /\bcrypto\.subtle\b|\bcreateDecipheriv\b/, where: /^(client\/crypto|credentials\/seal)\.ts$/ },

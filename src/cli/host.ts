@@ -12,8 +12,8 @@ export interface Host extends BridgeHost {
   environment: Record<string, string | undefined>
   /** Reads a file of at most 4 MiB; throws an error with the `code` of the operating system. */
   readFile(path: string): string
-  /** Whether other users than the file's owner and group may read it. */
-  isPublic(path: string): boolean
+  /** Who may read a file besides its owner; null: nobody. */
+  otherReaders(path: string): 'every user' | 'its group' | null
   /** Path of this executable; of the runtime if run from source. */
   executablePath: string
   /** Whether this is the built executable. */
@@ -36,7 +36,10 @@ export function processHost() {
     stderr,
     environment: process.env,
     readFile,
-    isPublic: (path) => (statSync(path).mode & 0o004) !== 0,
+    otherReaders(path) {
+      const { mode } = statSync(path)
+      return mode & 0o004 ? 'every user' : mode & 0o040 ? 'its group' : null
+    },
     executablePath: process.execPath,
     standalone: Bun.isStandaloneExecutable,
     cwd: process.cwd(),

@@ -102,8 +102,11 @@ export function checkAccount(given: Partial<Account>): Account {
   }
 }
 
+/** The values that renew access tokens. */
+export type Renewal = Pick<Account, 'refreshToken' | 'tokenEndpoint' | 'clientId'>
+
 /** Whether an account can renew its access token. */
-export function isRenewable({ refreshToken, tokenEndpoint, clientId }: Account): boolean {
+export function isRenewable({ refreshToken, tokenEndpoint, clientId }: Renewal): boolean {
   return refreshToken !== '' && tokenEndpoint !== '' && clientId !== ''
 }
 

@@ -29,6 +29,11 @@ export function formerKeysAfter(former: Partial<Account>, keyId: string): string
   return Array.from(keys, ([id, key]) => `${id}:${key}`).join(',')
 }
 
+/** Whether two key ids name the same key. */
+export function isSameKeyId(one: string, other: string): boolean {
+  return withoutPadding(one) === withoutPadding(other)
+}
+
 function withoutPadding(keyId: string): string {
   return keyId.replaceAll('=', '')
 }

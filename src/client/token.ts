@@ -1,9 +1,13 @@
+import { isClearText } from './clear-text.ts'
 import { ClientError } from './errors.ts'
-import type { Account } from './account.ts'
+import type { Renewal } from './account.ts'
 
 export { isRenewable } from './account.ts'
 
 const scope = 'https://identity.mozilla.com/apps/oldsync'
+// A response has a few hundred characters, and takes less than a second.
+const maxAnswerLength = 65_536
+const timeoutMs = 20_000
 const newValues = 'get new values from Firefox with the recipe'
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>
@@ -11,7 +15,7 @@ type Fetch = (url: string, init: RequestInit) => Promise<Response>
 /**
  * Gets a new access token, valid for an hour. Throws `ClientError`; if the refresh token is no longer valid, the message says what to do.
  */
-export async function renewToken(account: Account, fetch: Fetch): Promise<string> {
+export async function renewToken(account: Renewal, fetch: Fetch): Promise<string> {
   const { refreshToken, clientId, tokenEndpoint } = account
   const wanted = { grant_type: 'refresh_token', client_id: clientId, refresh_token: refreshToken, scope }
   const failure = 'Cannot renew the access token'
@@ -38,7 +42,7 @@ export function unlessAborted(promise: Promise<void>, signal?: AbortSignal): Pro
 }
 
 /** Revokes the refresh token. Throws `ClientError`; an already invalid token counts as revoked. */
-export async function revokeRefreshToken(account: Account, fetch: Fetch): Promise<void> {
+export async function revokeRefreshToken(account: Renewal, fetch: Fetch): Promise<void> {
   const { refreshToken, clientId, tokenEndpoint } = account
   const url = tokenEndpoint.replace(/\/token$/, '/destroy')
   const failure = 'Cannot revoke the refresh token'
@@ -56,17 +60,46 @@ async function post(
   body: object,
   failure: string,
 ): Promise<{ answer: Response; body: Body }> {
+  if (!URL.canParse(url) || isClearText(url))
+    throw new ClientError(`${failure}: TOKEN_ENDPOINT must begin with https://, unless it is on this machine`)
+  const noAnswer = (cause: unknown) =>
+    new ClientError(`${failure}: no response from ${new URL(url).origin}`, { cause })
   const answer = await fetch(url, {
     method: 'POST',
     headers: { 'Content-Type': 'application/json' },
     body: JSON.stringify(body),
     // A redirect could send the refresh token to another server.
     redirect: 'error',
+    signal: AbortSignal.timeout(timeoutMs),
   }).catch((error: unknown) => {
-    const origin = URL.canParse(url) ? new URL(url).origin : 'the address of the account server'
-    throw new ClientError(`${failure}: no response from ${origin}`, { cause: error })
+    throw noAnswer(error)
   })
-  return { answer, body: await answer.json().catch(() => null) }
+  const text = await boundedText(answer).catch((error: unknown) => {
+    throw noAnswer(error)
+  })
+  return { answer, body: parsed(text) }
+}
+
+/** The body as text. Rejects if it does not end within the deadline of its request, or is too large for what these servers send. */
+async function boundedText({ body }: Response): Promise<string> {
+  const decoder = new TextDecoder()
+  let text = ''
+  const reader = body?.getReader()
+  for (let part = await reader?.read(); part && !part.done; part = await reader!.read()) {
+    text += decoder.decode(part.value, { stream: true })
+    if (text.length <= maxAnswerLength) continue
+    await reader!.cancel()
+    throw new Error('The response is too large')
+  }
+  return text
+}
+
+function parsed(text: string): Body {
+  try {
+    return JSON.parse(text) as Body
+  } catch {
+    return null
+  }
 }
 
 function refused(failure: string, { status }: Response, body: Body): ClientError {

@@ -36,7 +36,7 @@ export function fakeHost(
       if (Object.hasOwn(files, path)) return files[path]!
       throw Object.assign(new Error(`no ${path}`), { code: 'ENOENT' })
     },
-    isPublic: () => false,
+    otherReaders: () => null,
     executablePath: '/opt/sync-bridge',
     standalone: true,
     cwd: '/home/operator',

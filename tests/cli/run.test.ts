@@ -192,7 +192,7 @@ sync-bridge: 1 problem with the settings
   it('warns about settings that are allowed but rarely intended', async () => {
     const ini = `${minimalIni}service.host = 0.0.0.0\nservice.workers = 2\nservice.cache_backend = memory\n`
     const environment = { SERVICE_PROT: '1', SERVICE_ACCOUNT: 'x', SSL_CERT_FILE: '/etc/ca.pem' }
-    const host = fakeHost({ 'bridge.ini': ini }, environment, { isPublic: () => true })
+    const host = fakeHost({ 'bridge.ini': ini }, environment, { otherReaders: () => 'every user' })
 
     expect(await run(['serve', '--config', 'bridge.ini'], host, fakeCommands())).toBe(7)
     expect(host.err)

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'bun:test'
+import { describe, expect, it, spyOn } from 'bun:test'
 import { checkAccount } from '../../src/client/account.ts'
 import type { ClientError } from '../../src/client/errors.ts'
 import { renewToken, revokeRefreshToken } from '../../src/client/token.ts'
@@ -45,12 +45,51 @@ describe('renewToken', () => {
     ['the account server returned 429 Too many', Response.json({ message: 'Too many' }, { status: 429 })],
     ['the account server returned 200', Response.json({ access_token: 'a b; echo' })],
     ['no response from https://accounts.example', new TypeError('refused')],
+    ['no response from https://accounts.example', new Response('x'.repeat(65_537))],
   ])('explains: %s', async (words, answer) => {
     const { said } = await outcome(answer, renewToken)
 
     expect(said).toStartWith('ClientError: ')
     expect(said).toContain(words)
   })
+})
+
+describe('the account server', () => {
+  it('can neither hang the client nor fill its memory', async () => {
+    const deadline = new AbortController()
+    using timeout = spyOn(AbortSignal, 'timeout').mockReturnValue(deadline.signal)
+    let sent = 0
+    const pull = (controller: ReadableStreamDefaultController) => {
+      sent += 1000
+      controller.enqueue(new Uint8Array(1000))
+    }
+    const hung = (_: string, { signal }: RequestInit) =>
+      new Promise<Response>((_, reject) => signal!.addEventListener('abort', () => reject(new Error('late'))))
+    const silent = renewToken(account, hung).catch(({ message }: Error) => message)
+
+    const endless = outcome(new Response(new ReadableStream({ pull })), renewToken)
+    const { said } = await endless
+    deadline.abort()
+
+    const noAnswer = 'Cannot renew the access token: no response from https://accounts.example'
+    expect(said).toBe(`ClientError: ${noAnswer}`)
+    expect(sent).toBeLessThan(100_000)
+    expect(await silent).toBe(noAnswer)
+    expect(timeout).toHaveBeenCalledWith(20_000)
+  })
+
+  it.each(['http://accounts.example/token', 'http://127.0.0.1.example/token', 'accounts.example'])(
+    'is not sent a token in plain text: %s',
+    async (tokenEndpoint) => {
+      const fetch = () => Promise.reject(new Error('It was sent'))
+
+      const said = await renewToken({ ...account, tokenEndpoint }, fetch).catch(({ message }) => message)
+
+      expect(said).toBe(
+        'Cannot renew the access token: TOKEN_ENDPOINT must begin with https://, unless it is on this machine',
+      )
+    },
+  )
 })
 
 describe('revokeRefreshToken', () => {

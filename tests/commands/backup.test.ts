@@ -11,7 +11,7 @@ import { eventually } from '../support/eventually.ts'
 import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
-import { accountOf, encrypted, foreign, keyPairOf, linesOf } from '../examples/records.ts'
+import { accountOf, encrypted, foreign, keyPairOf } from '../examples/records.ts'
 
 const bridge = await startTestBridge({ writable: ['bookmarks', 'passwords', 'forms'] })
 const { sandbox } = bridge
@@ -27,14 +27,20 @@ function someone(name: string) {
   return { user, folder: makeFolder() }
 }
 
-/** Runs a command for a user; `values` override lines of the account file, and BRIDGE_URL. */
+/** The account file of a user, with its bridge. */
+function fileOf(user: SandboxUser, more: Record<string, string> = {}): string {
+  return accountFile({ ...accountOf(user), BRIDGE_URL: bridge.url, ...more })
+}
+
+/** Runs a command for a user; `more` overrides lines of the account file, and the environment. Leaves out the line that names the bridge. */
 async function run(user: SandboxUser, command: string[], more: Record<string, string> = {}) {
-  const { SYNC_KEY, ...variables } = more
-  const values = { ...accountOf(user), ...(SYNC_KEY !== undefined && { SYNC_KEY }) }
-  const account = join(makeFolder({ 'account.env': linesOf(values) }), 'account.env')
-  const environment = { BRIDGE_URL: bridge.url, SYNC_BRIDGE_ACCOUNT: account, ...variables }
+  const { BACKUP_SYNC_KEY, ...values } = more
+  const environment = {
+    SYNC_BRIDGE_ACCOUNT: fileOf(user, values),
+    ...(BACKUP_SYNC_KEY !== undefined && { BACKUP_SYNC_KEY }),
+  }
   const { output, errors, code } = await runToEnd([executablePath, ...command], { environment })
-  return { output, said: errors, code }
+  return { output, said: errors.replace(/^Bridge: .*\n/, ''), code }
 }
 
 const codeOf = ({ code }: { code: number }) => code
@@ -571,7 +577,7 @@ describe('restore', () => {
     fillSampleData(hiding.sandbox, user, { bookmarks: 20, history: 3 })
     const account = accountFile(valuesOf(hiding.sandbox, user))
     const folder = makeFolder()
-    const asHidden = (...words: string[]) => runWith(account, words, undefined, { BRIDGE_URL: hiding.url })
+    const asHidden = (...words: string[]) => runWith(account, [...words, '--bridge', hiding.url])
     await runWith(account, ['backup', folder])
     hiding.sandbox.remove(user, 'prefs')
 
@@ -707,8 +713,7 @@ describe('restore', () => {
     await using proxy = await startFaultProxy({ target: bridge.url })
     let batches = 0
     proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 2 ? { kind: 'hang' } : null))
-    const account = join(makeFolder({ 'account.env': linesOf(accountOf(user)) }), 'account.env')
-    const environment = { BRIDGE_URL: proxy.url, SYNC_BRIDGE_ACCOUNT: account }
+    const environment = { SYNC_BRIDGE_ACCOUNT: fileOf(user, { BRIDGE_URL: proxy.url }) }
     await using restoring = start(['restore', folder, 'forms', '--write'], { environment })
     await proxy.waitFor(() => batches === 2)
 

@@ -12,7 +12,9 @@ import {
 import { join } from 'node:path'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { foreign, keyPairOf, linesOf } from '../examples/records.ts'
+import { parseAccount } from '../../src/client/account.ts'
 import type { ClearRecord } from '../../src/client/crypto.ts'
+import { keyFor } from '../../src/client/former-keys.ts'
 import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { accountsOf, upload } from '../client/world.ts'
 import type { Accounts } from '../firefox/accounts.ts'
@@ -88,12 +90,16 @@ describe('connect', () => {
     expect(listed.code).toBe(0)
   })
 
-  /** Types into `connect` on a terminal when it prompts; returns all output and the exit code. */
-  async function typed(file: string, ...keys: string[]) {
+  /** Types into `connect` on a terminal, at first when it prompts, and what follows a text; returns all output and the exit code. */
+  async function typed(file: string, ...keys: (string | [after: string, keys: string])[]) {
     const env = { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: file }
     const { child, type, shown, closed } = startOnTerminal([executablePath, 'connect'], { env })
     await eventually('it prompts for the lines', () => shown().includes('Paste the lines'))
-    for (const each of keys) type(each)
+    for (const each of keys) {
+      const [after, text] = typeof each === 'string' ? ['', each] : each
+      await eventually(`it shows ${after}`, () => shown().includes(after))
+      type(text)
+    }
     const code = await child.exited
     await closed
     return { shown: shown(), code }
@@ -123,6 +129,19 @@ describe('connect', () => {
     const { code } = await typed(file, '\u0003')
 
     expect([code, existsSync(file)]).toEqual([1, false])
+  })
+
+  it.skipIf(hasNoTerminals)('leaves a terminal that shows what is typed, also after a signal', async () => {
+    const file = join(makeFolder(), 'account.env')
+    const script = `(sh -c 'echo pid $PPID'; exec '${executablePath}' connect --account '${file}'); stty -a`
+    const { shown, closed } = startOnTerminal(['/bin/sh', '-c', script], { env: { PATH: '/usr/bin:/bin' } })
+    await eventually('it prompts for the lines', () => shown().includes('Paste the lines'))
+
+    process.kill(Number(/pid (\d+)/.exec(shown())![1]), 'SIGHUP')
+    await closed
+
+    expect(shown()).toMatch(/ echo /)
+    expect(existsSync(file)).toBe(false)
   })
 
   it.each([
@@ -156,11 +175,11 @@ describe('connect', () => {
 
     const rejected = await runWith(file, ['connect', '--token-server', away.url.origin], lines)
     const empty = await runWith(file, ['connect'], 'hello\n')
-    const elsewhere = await runWith(file, ['connect'], lines, { BRIDGE_URL: 'http://127.0.0.1:1' })
+    const elsewhere = await runWith(file, ['connect', '--bridge', 'http://127.0.0.1:1'], lines)
 
     expect(rejected.errors).toContain(`Token server: ${away.url.origin}\n`)
     expect(empty.errors).toContain('No line has the form NAME=value')
-    expect(elsewhere.errors).toContain('Bridge: http://127.0.0.1:1, from BRIDGE_URL\n')
+    expect(elsewhere.errors).toContain('Bridge: http://127.0.0.1:1\n')
     expect(rejected.errors).not.toContain('Bridge:')
     expect([rejected.code, empty.code, existsSync(file)]).toEqual([1, 1, false])
   })
@@ -182,7 +201,7 @@ describe('connect', () => {
     const { account } = someone('stuck')
     chmodSync(account, 0o644)
     chmodSync(join(account, '..'), 0o555)
-    await using running = start(['disconnect'], {
+    await using running = start(['disconnect', '--forget'], {
       environment: { SYNC_BRIDGE_ACCOUNT: account },
       asOrdinaryUser: true,
     })
@@ -196,27 +215,132 @@ describe('connect', () => {
     expect(code).toBe(1)
   })
 
-  it('removes a link with "disconnect", and the file with the secrets that it names', async () => {
+  it('removes a link with "disconnect --forget", and the file with the secrets that it names', async () => {
     const { account } = someone('linked')
     const link = join(makeFolder(), 'link.env')
     symlinkSync(account, link)
 
-    const { code } = await runWith(link, ['disconnect'])
+    const { code } = await runWith(link, ['disconnect', '--forget'])
 
     expect([code, existsSync(account), readdirSync(join(link, '..'))]).toEqual([0, false, []])
   })
 
-  it('revokes the refresh token and removes the file with "disconnect"', async () => {
-    const file = accountFile(renewable())
+  it('revokes the refresh token with "disconnect", and keeps the keys until they are to be forgotten', async () => {
+    const values = renewable({ FORMER_KEYS: `${formerKeyId}:${'11'.repeat(64)}` })
+    const file = accountFile(values)
     const before = accounts.requests.length
 
-    const { errors, code } = await runWith(file, ['disconnect'])
+    const first = await runWith(file, ['disconnect'])
+    const kept = readFileSync(file, 'utf8')
+    const listed = await runWith(file, ['ls'])
+    const second = await runWith(file, ['disconnect', '--forget'])
 
-    expect([errors, code]).toEqual([`Disconnected: revoked the refresh token and removed ${file}.\n`, 0])
-    expect(accounts.requests.slice(before)).toContain('POST /v1/oauth/destroy')
-    expect(existsSync(file)).toBe(false)
+    const keys = ['KEY_ID', 'BUCKET', 'SYNC_KEY', 'FORMER_KEYS'].map((name) => [name, values[name]!])
+    expect(first.errors).toBe(
+      `Disconnected: revoked the refresh token and removed the tokens from ${file}. It keeps your keys, which backups need: "sync-bridge disconnect --forget" removes them.\n`,
+    )
+    expect(accounts.requests.slice(before)).toEqual(['POST /v1/oauth/destroy'])
+    expect(parseAccount(kept)).toEqual(parseAccount(linesOf(Object.fromEntries(keys))))
+    expect(listed.errors).toContain(
+      'The access token is missing.\nGet new values with "sync-bridge connect".',
+    )
+    expect(second.errors).toBe(`Disconnected: removed ${file}.\n`)
+    expect([first.code, listed.code, second.code, existsSync(file)]).toEqual([0, 1, 0, false])
+  })
+
+  /** An account file from before a password reset, with a refresh token, and the lines of the account now. */
+  function reset() {
+    const former = {
+      ...renewable(),
+      KEY_ID: formerKeyId,
+      BUCKET: '0123456789abcdef0123456789abcdef',
+      SYNC_KEY: '22'.repeat(64),
+      FORMER_KEYS: `${formerKeyId.replace('15', '14')}:${'11'.repeat(64)}`,
+    }
+    return { file: accountFile(former), former, lines: linesOf(renewable()) }
+  }
+
+  it.skipIf(hasNoTerminals)(
+    'keeps the key from before a password reset, and revokes the token that it replaces',
+    async () => {
+      const { file, former, lines } = reset()
+      const before = accounts.requests.length
+
+      const { shown, code } = await typed(file, lines, ['Is it the same account', 'y\r'])
+
+      const saved = parseAccount(readFileSync(file, 'utf8'))
+      expect(shown).toContain(`It also keeps the key of ${formerKeyId}, for older backups.`)
+      expect(shown).toContain('Revoked the refresh token that was in this file before.')
+      expect(shown).not.toContain('22222222')
+      expect([former.KEY_ID, renewing.keyId].map((id) => keyFor(saved, id))).toEqual([
+        former.SYNC_KEY,
+        renewing.syncKey.toString('hex'),
+      ])
+      expect(saved.formerKeys).toContain(former.FORMER_KEYS)
+      expect(accounts.requests.slice(before)).toContain('POST /v1/oauth/destroy')
+      expect(code).toBe(0)
+    },
+  )
+
+  it.skipIf(hasNoTerminals)('keeps no key of another account, and does not replace it', async () => {
+    const { file, lines } = reset()
+    const before = readFileSync(file, 'utf8')
+
+    const { shown, code } = await typed(file, lines, ['Is it the same account', 'n\r'])
+
+    expect(shown).toContain(`Not replacing the key in ${file}: use --account FILE for another account`)
+    expect(shown.trimEnd()).toEndWith('Nothing was saved.')
+    expect([code, readFileSync(file, 'utf8')]).toEqual([1, before])
+  })
+
+  it('does not replace another key without a terminal to ask on', async () => {
+    const { file, lines } = reset()
+    const before = readFileSync(file, 'utf8')
+
+    const { errors, code } = await runToEnd(['setsid', '-w', executablePath, 'connect'], {
+      environment: { SYNC_BRIDGE_ACCOUNT: file },
+      input: lines,
+    })
+
+    expect(errors).toContain('[y/N] Run this in a terminal, which can ask\nNothing was saved.\n')
+    expect([code, readFileSync(file, 'utf8')]).toEqual([1, before])
+  })
+
+  it('only warns if the replaced token cannot be revoked, and leaves one that is not replaced', async () => {
+    const values = renewable()
+    const { REFRESH_TOKEN } = values
+    const away = accountFile({ ...values, TOKEN_ENDPOINT: 'http://127.0.0.1:1/v1/oauth/token' })
+    const same = accountFile(values)
+    const before = accounts.requests.length
+
+    const replaced = await runWith(away, ['connect'], linesOf(renewable()))
+    const kept = await runWith(same, ['connect'], linesOf(renewable({ REFRESH_TOKEN: REFRESH_TOKEN! })))
+
+    expect(replaced.errors).toContain(
+      'warning: Cannot revoke the refresh token: no response from http://127.0.0.1:1. The refresh token that was in this file before is still valid',
+    )
+    expect(parseAccount(readFileSync(away, 'utf8')).refreshToken).not.toBe(REFRESH_TOKEN!)
+    expect([replaced.code, kept.code]).toEqual([0, 0])
+    expect(accounts.requests.slice(before)).not.toContain('POST /v1/oauth/destroy')
+  })
+
+  it.each([
+    ['REFRESH_TOKEN', '$(id)'],
+    ['CLIENT_ID', '`id`'],
+    ['TOKEN_ENDPOINT', "https://a.example/'$(id)'"],
+    ['TOKEN_SERVER_URL', 'https://a.example/$(id)'],
+    ['BEARER_TOKEN', 'a$(id)'],
+  ])('refuses a %s that a shell would run', async (name, value) => {
+    const file = join(makeFolder(), 'account.env')
+
+    const { errors, code } = await runWith(file, ['connect'], linesOf(renewable({ [name]: value })))
+
+    expect(errors).toStartWith(`sync-bridge: ${name} contains characters that no such value has`)
+    expect([code, existsSync(file)]).toEqual([1, false])
   })
 })
+
+const formerKeyId = '1500000000000-ASNFZ4mrze8BI0VniavN7w'
 
 describe('an account', () => {
   it('renews an expired token, and saves the new one in its file', async () => {
@@ -303,13 +427,19 @@ describe('an account', () => {
     expect(outcomes[3]!.errors).toContain('run "sync-bridge connect" first')
   })
 
-  it('warns if others can read its file', async () => {
-    const { account } = someone('open-file')
-    chmodSync(account, 0o644)
+  it.each([
+    [0o644, 'every user'],
+    [0o640, 'its group'],
+  ])('warns if others can read its file: mode %o', async (mode, readers) => {
+    const { account } = someone(`open-file-${readers}`)
+    chmodSync(account, mode)
 
     const { errors, code } = await runWith(account, ['ls'])
 
-    expect([errors, code]).toEqual([expect.stringContaining(`chmod 600 ${account}`), 0])
+    expect(errors).toBe(
+      `warning: ${account} contains the key to everything you sync, and ${readers} can read it: chmod 600 ${account}\n`,
+    )
+    expect(code).toBe(0)
   })
 })
 
@@ -401,19 +531,66 @@ describe('ls', () => {
   })
 })
 
-describe('BRIDGE_URL', () => {
+describe('the bridge of a command', () => {
   it('must not contain a password, which messages would repeat', async () => {
     const { account } = someone('open')
 
-    const environment = { BRIDGE_URL: 'http://me:word@127.0.0.1:1' }
-    const listing = await runWith(account, ['ls'], '', environment)
-    const connecting = await runWith(account, ['connect'], readFileSync(account, 'utf8'), environment)
+    const { errors, code } = await runWith(account, ['ls', '--bridge', 'http://me:word@127.0.0.1:1'])
 
     const form = 'https:// or http://, without a user, password or query.'
-    const message = `The address of the bridge must begin with ${form}\n`
-    expect(listing).toMatchObject({ errors: `sync-bridge: ${message}`, code: 1 })
-    expect(connecting.errors).toBe(
-      `sync-bridge: BRIDGE_URL: ${message}Bridge: ********@127.0.0.1:1, from BRIDGE_URL\nNothing was saved.\n`,
+    expect(errors).toBe(`sync-bridge: The address of the bridge must begin with ${form}\n`)
+    expect(code).toBe(1)
+  })
+
+  it('is never one that the environment has left over from another account', async () => {
+    const { account } = someone('left over')
+    const asked: (string | null)[] = []
+    using other = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: ({ headers }) => (asked.push(headers.get('Authorization')), new Response()),
+    })
+    const { origin } = other.url
+    const named = accountFile({ ...valuesOf(sandbox, renewing), BRIDGE_URL: 'http://127.0.0.1:1' })
+
+    const own = await runWith(account, ['ls'], '', { BRIDGE_URL: origin })
+    const another = await runWith(named, ['open'], '', { BRIDGE_URL: `http://me:word@${other.url.host}` })
+    const same = await runWith(named, ['ls'], '', { BRIDGE_URL: 'http://127.0.0.1:1/v1/' })
+    const wanted = await runWith(account, ['ls', '--bridge', origin], '', {
+      BRIDGE_URL: 'http://127.0.0.1:1',
+    })
+
+    const remedy = (url: string) => `. Unset BRIDGE_URL, or use --bridge ${url}\n`
+    expect(own.errors).toBe(
+      `sync-bridge: BRIDGE_URL in the environment is ${origin}, but the account ${account} starts a bridge of its own${remedy(origin)}`,
+    )
+    expect(another.errors).toContain(
+      `but the account ${named} uses http://127.0.0.1:1${remedy(`********@${other.url.host}`)}`,
+    )
+    expect(same.errors).toContain('No response from the bridge at http://127.0.0.1:1')
+    expect(wanted.errors).toStartWith(`Bridge: ${origin}\n`)
+    expect([own.code, another.code, same.code, wanted.code]).toEqual([1, 1, 1, 1])
+    // Only the bridge that was wanted.
+    expect(asked).toEqual([expect.stringMatching(/^Bearer /)])
+  })
+
+  it('is not reached in plain text on another machine, nor are the servers that get tokens', async () => {
+    const values = valuesOf(sandbox, renewing)
+    const outcome = async (more: Record<string, string>, ...words: string[]) =>
+      (await runWith(accountFile({ ...values, ...more }), ['ls', ...words])).errors
+
+    expect(await outcome({ BRIDGE_URL: 'http://bridge.invalid:8000' })).toStartWith(
+      'sync-bridge: Anyone between here and bridge.invalid:8000 could read your access token',
+    )
+    expect(await outcome({}, '--bridge', 'http://bridge.invalid', '--plain-http')).toStartWith(
+      'Bridge: http://bridge.invalid\nsync-bridge: No response from the bridge at http://bridge.invalid.',
+    )
+    const safe = 'must begin with https://, unless the server is on this machine\n'
+    expect(await outcome({ TOKEN_SERVER_URL: 'http://tokens.invalid' }, '--plain-http')).toBe(
+      `sync-bridge: TOKEN_SERVER_URL ${safe}`,
+    )
+    expect(await outcome({ TOKEN_ENDPOINT: 'http://accounts.invalid/token' })).toBe(
+      `sync-bridge: TOKEN_ENDPOINT ${safe}`,
     )
   })
 })
@@ -798,10 +975,10 @@ describe('open', () => {
     fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 1, history: 1 })
     const account = accountFile(valuesOf(bridge.sandbox, bridge.user))
 
-    const { errors, code } = await runWith(account, ['open'], undefined, { BRIDGE_URL: bridge.url })
+    const { errors, code } = await runWith(account, ['open', '--bridge', bridge.url])
 
     expect(errors).toBe(
-      `sync-bridge: The bridge at ${bridge.url} does not show data: its operator has to set service.explorer_enabled = true\n`,
+      `Bridge: ${bridge.url}\nsync-bridge: The bridge at ${bridge.url} does not show data: its operator has to set service.explorer_enabled = true\n`,
     )
     expect(code).toBe(1)
   })

@@ -159,7 +159,7 @@ function testHost({
     environment: {},
     readFile: () => '',
     executablePath: '',
-    isPublic: () => false,
+    otherReaders: () => null,
     standalone: false,
     cwd: '/',
     now,

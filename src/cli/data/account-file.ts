@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import {
   closeSync,
+  existsSync,
   fsyncSync,
   lstatSync,
   mkdirSync,
@@ -42,15 +43,38 @@ export function readAccountFile(path: string, host: Host): Partial<Account> {
       : 'check its owner and permissions'
     throw new ClientError(`Cannot read the account ${path} (${reasonOf(error)}): ${remedy}`)
   }
-  if (host.isPublic(path))
+  const readers = host.otherReaders(path)
+  if (readers !== null)
     host.stderr.write(
-      `warning: ${path} contains the key to everything you sync, and every user can read it: chmod 600 ${path}\n`,
+      `warning: ${path} contains the key to everything you sync, and ${readers} can read it: chmod 600 ${path}\n`,
     )
   return parseAccount(text)
 }
 
+/** The same; empty if there is no such file. */
+export function readAccountFileIfAny(path: string, host: Host): Partial<Account> {
+  return existsSync(path) ? readAccountFile(path, host) : {}
+}
+
+const urlText = String.raw`https?:\/\/[\w.~:\/%[\]-]+`
+/** What these values look like; `checkAccount` knows the others. */
+const forms: [name: string, field: keyof Account, form: RegExp][] = [
+  ['BEARER_TOKEN', 'token', /^[\w.~+/=-]+$/],
+  ['REFRESH_TOKEN', 'refreshToken', /^[\w.~+/=-]*$/],
+  ['CLIENT_ID', 'clientId', /^[\da-f]*$/i],
+  ['TOKEN_ENDPOINT', 'tokenEndpoint', new RegExp(`^(?:${urlText})?$`)],
+  ['TOKEN_SERVER_URL', 'tokenServerUrl', new RegExp(`^(?:${urlText})?$`)],
+  ['BRIDGE_URL', 'bridgeUrl', new RegExp(`^(?:${urlText})?$`)],
+]
+
+/** Throws `ClientError` for a value that is not of its form, before it is written to a file that shells source. */
+export function requireForms(account: Account): void {
+  const wrong = forms.find(([, field, form]) => !form.test(account[field]))
+  if (wrong) throw new ClientError(`${wrong[0]} contains characters that no such value has: copy it again`)
+}
+
 /** Saves an account, readable only for its owner. Throws `ClientError`. */
-export function writeAccountFile(path: string, account: Account): void {
+export function writeAccountFile(path: string, account: Partial<Account>): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
     writeWhole(path, [formatAccount(account)])

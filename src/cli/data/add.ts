@@ -1,23 +1,22 @@
 import { addBookmark, checkUrl } from '../../client/new-bookmark.ts'
-import { describeCommand, Option, several, type CommandFactory } from '../command.ts'
-import { accountOption, folderOption, ownBridge } from './options.ts'
+import { Option, several, type CommandFactory } from '../command.ts'
+import { describeAccountCommand, folderOption, ownBridge } from './options.ts'
 import { withAccount, writeOut } from './session.ts'
 
 /** Adds a bookmark like Firefox does; prints its id. */
 export const addCommand: CommandFactory = (perform) =>
-  describeCommand(
+  describeAccountCommand(
     'add',
     'add a bookmark, the way Firefox does',
     `Prints the id of the bookmark.\n\n${ownBridge}`,
   )
     .argument('<URL>', 'its address')
-    .addOption(accountOption)
     .option('-t, --title <TITLE>', 'its title; the address by default')
     .addOption(folderOption('its folder, by title or id; "Other Bookmarks" by default'))
     .addOption(new Option('--tag <TAG>', 'a tag; may be given several times').argParser(several(String)))
     .action(
-      perform((host, url, { account, title, folder, tag: tags = [] }) =>
-        withAccount(account, host, {}, async ({ client, writable, tell }) => {
+      perform((host, url, { title, folder, tag: tags = [], ...given }) =>
+        withAccount(given, host, {}, async ({ client, writable, tell }) => {
           writable.add('bookmarks')
           checkUrl(url)
           const added = await addBookmark(client, { url, title, folder, tags })

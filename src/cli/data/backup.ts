@@ -4,7 +4,7 @@ import { collectionKeys, decryptRecord, keyPairFromHex, UnreadableRecord } from 
 import { ClientError } from '../../client/errors.ts'
 import { collectionPattern } from '../../domain/record.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import { describeCommand, Option, wholeNumber, type CommandFactory } from '../command.ts'
+import { Option, wholeNumber, type CommandFactory } from '../command.ts'
 import {
   backupNames,
   digestOf,
@@ -16,7 +16,7 @@ import {
   type State,
 } from './backup-folder.ts'
 import { readEngines } from './engines.ts'
-import { accountOption, ownBridge } from './options.ts'
+import { describeAccountCommand, ownBridge } from './options.ts'
 import { Progress } from './progress.ts'
 import { countOf, partialSuccess, readNext, someOf, withAccount, type Session } from './session.ts'
 import type { StoredRecord } from '../../client/collection.ts'
@@ -30,20 +30,19 @@ const dayMs = 86_400_000
  * If something is missing, the name says so, no old backup is removed, and the exit code is 3. A failure leaves no backup.
  */
 export const backupCommand: CommandFactory = (perform) =>
-  describeCommand(
+  describeAccountCommand(
     'backup',
     'back up your account into a folder',
     'The backup is complete, encrypted as in the storage, and verified. Only changes are downloaded. Exits 3 if something is missing, ' +
       `and lists it.\n\n${ownBridge}`,
   )
     .argument('<DIR>', 'the folder of the backups')
-    .addOption(accountOption)
     .addOption(
       new Option('--keep <N>', 'how many backups to keep').argParser(wholeNumber(1, 999_999)).default(30),
     )
     .action(
-      perform((host, folder, { account, keep }) =>
-        withAccount(account, host, {}, async (session) => {
+      perform((host, folder, { keep, ...given }) =>
+        withAccount(given, host, {}, async (session) => {
           try {
             const problems = await new Backup(session, folder).make(keep)
             for (const problem of problems) session.tell(problem)

@@ -2,50 +2,67 @@ import recipe from '../../../docs/examples/firefox-console.txt' with { type: 'te
 import { checkAccount, parseAccount, type Account } from '../../client/account.ts'
 import { isReadable, type ReadableRecord } from '../../client/collection.ts'
 import { ClientError } from '../../client/errors.ts'
+import { formerKeysAfter, isSameKeyId } from '../../client/former-keys.ts'
 import { isRenewable, revokeRefreshToken } from '../../client/token.ts'
 import { describeCommand, type CommandFactory } from '../command.ts'
-import { accountPath, readAccountFile, removeAccountFile, writeAccountFile } from './account-file.ts'
-import { accountOption } from './options.ts'
-import { countOf, mozillaTokenServer, printable, withBridge, type Session } from './session.ts'
-import { readPastedLines } from './terminal.ts'
+import {
+  accountPath,
+  readAccountFile,
+  readAccountFileIfAny,
+  removeAccountFile,
+  requireForms,
+  writeAccountFile,
+} from './account-file.ts'
+import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-choice.ts'
+import { accountOption, caOption, describeAccountCommand } from './options.ts'
+import { countOf, mozillaTokenServer, printable, trustingFetch, withBridge, type Session } from './session.ts'
+import { askOnTerminal, readPastedLines } from './terminal.ts'
 import { textOf } from '../../client/fields.ts'
 import type { Host } from '../host.ts'
 
 export const connectCommand: CommandFactory = (perform) =>
-  describeCommand(
+  describeAccountCommand(
     'connect',
     'connect your account, with the values that your Firefox prints',
     'Shows the recipe to paste into Firefox, reads its output from the terminal or standard input, tests the values, and ' +
-      'saves them in a file that only you can read.',
+      'saves them in a file that only you can read, with the bridge of --bridge.',
   )
-    .addOption(accountOption)
     .option('--token-server <URL>', 'your own token server; default: the one that Firefox prints')
-    .action(perform((host, { account, tokenServer }) => connect(account, tokenServer, host)))
+    .action(perform((host, options) => connect(options, host)))
 
 /** Reads the account's values, tests each of them, and saves them. */
-async function connect(
-  file: string | undefined,
-  tokenServer: string | undefined,
-  host: Host,
-): Promise<number> {
+async function connect(given: AccountOptions & { tokenServer?: string }, host: Host): Promise<number> {
+  const { tokenServer } = given
   let text: string | null = ''
   try {
-    const path = accountPath(file, host)
+    const path = accountPath(given.account, host)
+    const former = readAccountFileIfAny(path, host)
     text = await readPastedLines(() => void host.stderr.write(instructions()), hasEverything)
     if (text === null) return 1
-    const given = parseAccount(text)
-    if (Object.keys(given).length === 0)
+    const pasted = parseAccount(text)
+    if (Object.keys(pasted).length === 0)
       throw new ClientError('No line has the form NAME=value: paste the lines that Firefox prints')
-    const account = { ...given, ...(tokenServer && { tokenServerUrl: tokenServer }) }
-    const checked = checkAccount(account)
+    const bridgeUrl = pasted.bridgeUrl ?? former.bridgeUrl
+    const bridge = chooseBridge({ bridgeUrl }, given, path, host)
+    const checked = checkAccount({
+      ...pasted,
+      bridgeUrl: bridge ?? '',
+      formerKeys: '',
+      ...(tokenServer && { tokenServerUrl: tokenServer }),
+    })
     if (checked.syncKey === '')
       throw new ClientError('Missing: copy all lines that Firefox prints', { field: 'syncKey' })
-    return await withBridge(checked, host, {}, async (session) => {
+    requireForms(checked)
+    return await withBridge(checked, bridge, given, host, {}, async (session) => {
       await describe(session)
-      writeAccountFile(path, { ...checked, token: session.client.account.token })
+      const isReset = await followsReset(former, checked, path, session)
+      const formerKeys = formerKeysAfter(former, checked.keyId)
+      writeAccountFile(path, { ...checked, token: session.client.account.token, formerKeys })
       session.tell(
         `Connected. The account is saved in ${path}. Anyone with this file can read everything you sync.`,
       )
+      if (isReset) session.tell(`It also keeps the key of ${former.keyId}, for older backups.`)
+      await revokeReplaced(former, checked, session)
       if (!isRenewable(checked)) session.tell(endsSoon)
       return 0
     })
@@ -54,11 +71,43 @@ async function connect(
     host.stderr.write(`sync-bridge: ${nameOf(error)}${printable(error.message)}\n`)
     const server = tokenServer ?? parseAccount(text ?? '').tokenServerUrl ?? mozillaTokenServer
     if (error.status === 503) host.stderr.write(`Token server: ${printable(server)}\n`)
-    // Often left over from the sandbox, whose bridge rejects every real account.
-    const bridgeUrl = host.environment.BRIDGE_URL?.replace(/^.*@/, '********@')
-    if (bridgeUrl) host.stderr.write(`Bridge: ${printable(bridgeUrl)}, from BRIDGE_URL\n`)
     host.stderr.write('Nothing was saved.\n')
     return 1
+  }
+}
+
+/**
+ * Whether the account has another key than the file, because its password was reset. Throws `ClientError` if it is another account, whose
+ * keys don't belong in this file.
+ */
+async function followsReset(
+  former: Partial<Account>,
+  { keyId }: Account,
+  path: string,
+  { tell }: Session,
+): Promise<boolean> {
+  if (!former.syncKey || !former.keyId || isSameKeyId(former.keyId, keyId)) return false
+  tell(`${path} has the key of ${former.keyId}, and these lines have another one: ${keyId}.`)
+  tell('A password reset gives an account a new key; older backups still need the old one.')
+  const answer = await askOnTerminal('Is it the same account, after a password reset? [y/N] ')
+  if (/^y(es)?$/i.test(answer)) return true
+  throw new ClientError(
+    `Not replacing the key in ${path}: use --account FILE for another account, or run "sync-bridge disconnect --forget" first`,
+  )
+}
+
+/** Revokes the refresh token that was replaced. A failure is only a warning, because the new one is saved. */
+async function revokeReplaced(former: Partial<Account>, { refreshToken }: Account, session: Session) {
+  const { refreshToken: replaced = '', tokenEndpoint = '', clientId = '' } = former
+  if (replaced === refreshToken || !isRenewable({ refreshToken: replaced, tokenEndpoint, clientId })) return
+  try {
+    await revokeRefreshToken({ refreshToken: replaced, tokenEndpoint, clientId }, session.fetch)
+    session.tell('Revoked the refresh token that was in this file before.')
+  } catch (error) {
+    if (!(error instanceof ClientError)) throw error
+    session.tell(
+      `warning: ${error.message}. The refresh token that was in this file before is still valid: sign it out in your account's settings`,
+    )
   }
 }
 
@@ -117,26 +166,40 @@ Paste the lines that it prints here; they are not shown. Then press Enter on an 
 }
 
 export const disconnectCommand: CommandFactory = (perform) =>
-  describeCommand('disconnect', 'revoke the access, and remove the account file')
+  describeCommand('disconnect', 'revoke the access, and keep only your keys')
     .addOption(accountOption)
-    .action(perform((host, { account }) => disconnect(account, host)))
+    .addOption(caOption)
+    .option('--forget', 'remove the keys, too; backups need them')
+    .action(perform((host, options) => disconnect(options, host)))
 
-/** Revokes the refresh token and removes the account file. */
-async function disconnect(file: string | undefined, host: Host): Promise<number> {
+/** Revokes the refresh token. Keeps the keys in the account file, because backups need them, unless they are to be forgotten. */
+async function disconnect(
+  { account, ca, forget }: Pick<AccountOptions, 'account' | 'ca'> & { forget?: boolean },
+  host: Host,
+): Promise<number> {
   let path: string | null = null
   try {
-    path = accountPath(file, host)
-    const given: Account = checkAccount(readAccountFile(path, host))
-    if (isRenewable(given)) await revokeRefreshToken(given, fetch)
-    removeAccountFile(path)
+    path = accountPath(account, host)
+    const given = readAccountFile(path, host)
+    const { keyId, bucket, syncKey, formerKeys, bridgeUrl } = given
+    const { refreshToken = '', tokenEndpoint = '', clientId = '' } = given
+    const tokens = { refreshToken, tokenEndpoint, clientId }
+    requireSafeServers(given)
+    if (isRenewable(tokens)) await revokeRefreshToken(tokens, trustingFetch(ca, host))
+    const isKept = Boolean(syncKey) && !forget
+    if (isKept) writeAccountFile(path, { keyId, bucket, syncKey, formerKeys, bridgeUrl })
+    else removeAccountFile(path)
+    const revoked = isRenewable(tokens) ? 'revoked the refresh token and ' : ''
     host.stderr.write(
-      `Disconnected: ${isRenewable(given) ? 'revoked the refresh token and ' : ''}removed ${path}.\n`,
+      isKept
+        ? `Disconnected: ${revoked}removed the tokens from ${path}. It keeps your keys, which backups need: "sync-bridge disconnect --forget" removes them.\n`
+        : `Disconnected: ${revoked}removed ${path}.\n`,
     )
     return 0
   } catch (error) {
     if (!(error instanceof ClientError)) throw error
     host.stderr.write(`sync-bridge: ${printable(error.message)}\n`)
-    if (path !== null) host.stderr.write(`${path} was not removed.\n`)
+    if (path !== null) host.stderr.write(`${path} was not changed.\n`)
     return 1
   }
 }

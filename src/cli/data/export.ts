@@ -7,9 +7,9 @@ import { deviceTabs } from '../../client/record-formats.ts'
 import { printable, printableLine } from '../../client/safe-text.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { isSpecial, writeWhole } from './account-file.ts'
-import { Argument, describeCommand, oneOf, Option, UsageError, type CommandFactory } from '../command.ts'
+import { Argument, oneOf, Option, UsageError, type CommandFactory } from '../command.ts'
 import { collectYoungGarbage, type Host } from '../host.ts'
-import { accountOption, folderOption, ownBridge, sinceOption } from './options.ts'
+import { describeAccountCommand, folderOption, ownBridge, sinceOption } from './options.ts'
 import { Progress } from './progress.ts'
 import { countOf, partialSuccess, readNext, someOf, withAccount, writeOut, type Session } from './session.ts'
 
@@ -18,13 +18,12 @@ const formatsOf = (what: keyof Exported) => Object.keys(exportFormats[what])
 const allFormats = [...new Set(whats.flatMap(formatsOf))]
 
 export const exportCommand: CommandFactory = (perform) =>
-  describeCommand(
+  describeAccountCommand(
     'export',
     'write your data, decrypted, to standard output or a file',
     `Without --format, the first one: bookmarks as HTML, which every browser imports. Exits 3 if something cannot be read, and lists it.\n\n${ownBridge}`,
   )
     .addArgument(new Argument('<WHAT>', 'your data').choices(whats).argParser(oneOf(whats)))
-    .addOption(accountOption)
     .addOption(
       new Option(
         '-f, --format <FORMAT>',
@@ -38,7 +37,7 @@ export const exportCommand: CommandFactory = (perform) =>
     .option('-o, --output <FILE>', 'the file to write; on failure it stays unchanged')
     .option('--raw', 'keep texts exact, which is not safe in spreadsheets and terminals')
     .action(
-      perform((host, what, { account, folder = null, since, output = null, raw = false, ...given }) => {
+      perform((host, what, { folder = null, since, output = null, raw = false, ...given }) => {
         const formats = formatsOf(what)
         const { format = formats[0]! } = given
         if (!formats.includes(format))
@@ -46,7 +45,7 @@ export const exportCommand: CommandFactory = (perform) =>
         if (folder !== null && what !== 'bookmarks')
           throw new UsageError('--folder only applies to bookmarks')
         const choice = { format, folder, since: since?.(host.now()) ?? null, isRaw: raw }
-        return withAccount(account, host, {}, async (session) => {
+        return withAccount(given, host, {}, async (session) => {
           const reading = new Reading(session)
           const text = await write(what, reading, choice)
           reading.progress.clear()

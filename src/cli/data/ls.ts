@@ -3,21 +3,20 @@ import { describeRecord } from '../../client/engines.ts'
 import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { isoOf } from '../../client/tables.ts'
 import { describeAbsent, partialSuccess, refuseKeys, withAccount, writeOut, type Session } from './session.ts'
-import { describeCommand, UsageError, type CommandFactory } from '../command.ts'
-import { accountOption, collectionArgument, ownBridge } from './options.ts'
+import { UsageError, type CommandFactory } from '../command.ts'
+import { describeAccountCommand, collectionArgument, ownBridge } from './options.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 
 export const lsCommand: CommandFactory = (perform) =>
-  describeCommand('ls', 'list the collections of your account, or the records of one', ownBridge)
+  describeAccountCommand('ls', 'list the collections of your account, or the records of one', ownBridge)
     .addArgument(collectionArgument('the collection whose records to list'))
-    .addOption(accountOption)
     .option('--json', 'print one JSON object per line, for programs')
     .option('--deleted', 'only deletions, which other devices still have to apply')
     .action(
       perform((host, collection, options) => {
         if (collection === undefined && options.deleted)
           throw new UsageError('--deleted needs a COLLECTION, such as bookmarks')
-        return withAccount(options.account, host, {}, (session) =>
+        return withAccount(options, host, {}, (session) =>
           collection === undefined
             ? listCollections(session, options)
             : listRecords(session, collection, options),

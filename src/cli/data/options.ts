@@ -1,15 +1,30 @@
-import { Argument, Option } from '../command.ts'
+import { Argument, describeCommand, Option } from '../command.ts'
 import { readMoment } from './dates.ts'
 
 /** The paragraph about the bridge of a command. */
 export const ownBridge =
-  'Starts a bridge inside its own process. Set BRIDGE_URL in the environment to use a running one.'
+  'Starts a bridge inside its own process, unless the account or --bridge names a running one.'
 
 /** The option for the account file. */
 export const accountOption = new Option(
   '-a, --account <FILE>',
   'the account; $SYNC_BRIDGE_ACCOUNT or ~/.config/sync-bridge/account.env by default',
 )
+
+/** The option for trusted certificates. */
+export const caOption = new Option(
+  '--ca <FILE>',
+  'trust only the certificates in this PEM file, such as those of your proxy',
+)
+
+/** Begins the description of a command that uses an account through a bridge; its options are `AccountOptions`. */
+export function describeAccountCommand(name: string, summary: string, details?: string) {
+  return describeCommand(name, summary, details)
+    .addOption(accountOption)
+    .option('--bridge <URL>', 'use this running bridge; the one that the account names by default')
+    .option('--plain-http', 'allow a bridge on another machine without TLS')
+    .addOption(caOption)
+}
 
 /** The option for a folder of bookmarks. */
 export function folderOption(meaning: string) {

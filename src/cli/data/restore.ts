@@ -5,12 +5,12 @@ import { describeRecord } from '../../client/engines.ts'
 import { ClientError } from '../../client/errors.ts'
 import { errno } from '../../domain/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
-import { describeCommand, Option, several, UsageError, type CommandFactory } from '../command.ts'
+import { Option, several, UsageError, type CommandFactory } from '../command.ts'
 import { stopSignals } from '../signals.ts'
 import { backupNames, readState, type State } from './backup-folder.ts'
 import { readMoment, type Moment } from './dates.ts'
 import { readEngines } from './engines.ts'
-import { accountOption, collectionArguments, folderOption, ownBridge } from './options.ts'
+import { describeAccountCommand, collectionArguments, folderOption, ownBridge } from './options.ts'
 import { Progress } from './progress.ts'
 import { Translator, type Plan } from './restore-plan.ts'
 import {
@@ -23,6 +23,7 @@ import {
   type Session,
 } from './session.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
+import type { AccountOptions } from './bridge-choice.ts'
 import type { Host } from '../host.ts'
 
 // Keys and engines must stay current: old ones would make everything else unreadable.
@@ -31,7 +32,7 @@ const never = new Set(['crypto', 'meta'])
 const unlessNamed = new Set([...never, 'clients', 'tabs'])
 
 export const restoreCommand: CommandFactory = (perform) =>
-  describeCommand(
+  describeAccountCommand(
     'restore',
     'show what a backup would restore; with --write, restore it',
     'DIR is a backup, or a folder of backups, whose last complete one is used. Without COLLECTION: all but clients and tabs. ' +
@@ -39,7 +40,6 @@ export const restoreCommand: CommandFactory = (perform) =>
   )
     .argument('<DIR>', 'a backup, or a folder of backups')
     .addArgument(collectionArguments('the collections to restore'))
-    .addOption(accountOption)
     .option('--write', 'write records that are missing, or were deleted since the backup')
     .option('--overwrite', 'overwrite records that differ, too')
     .addOption(
@@ -54,8 +54,7 @@ export const restoreCommand: CommandFactory = (perform) =>
     )
     .action(perform((host, folder, named = [], options) => restore(folder, named, options, host)))
 
-interface RestoreOptions {
-  account?: string
+interface RestoreOptions extends AccountOptions {
   write?: true
   overwrite?: true
   deletedSince?: Moment
@@ -74,7 +73,7 @@ function restore(given: string, named: string[], options: RestoreOptions, host: 
     throw new UsageError('--folder only applies to bookmarks')
   const writes = overwrites || isWriting
   const backupKey = readBackupKey(host)
-  return withAccount(options.account, host, {}, async (session) => {
+  return withAccount(options, host, {}, async (session) => {
     const { client, tell } = session
     const backup = await findBackup(given)
     tell(`From ${backup}`)

@@ -1,11 +1,14 @@
+import { resolve } from 'node:path'
 import { ClientError } from '../../client/errors.ts'
 import { printable, printableLine } from '../../client/safe-text.ts'
 import { SyncClient } from '../../client/sync-client.ts'
 import { errno } from '../../domain/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
+import { reasonOf } from '../../settings/readers.ts'
 import { nearest } from '../../settings/spelling.ts'
 import { startLoopbackBridge } from '../loopback-bridge.ts'
 import { accountPath, keepToken, readAccountFile } from './account-file.ts'
+import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-choice.ts'
 import type { Account } from '../../client/account.ts'
 import type { Bridge } from '../../service/bridge.ts'
 import type { Host } from '../host.ts'
@@ -26,6 +29,8 @@ export interface Session {
   bridgeUrl: string
   /** The collections that its own bridge lets the command write; it adds them. */
   writable: Set<string>
+  /** Sends requests that trust the certificates of `--ca`. */
+  fetch: Fetch
   /** Prints a line to stderr. */
   tell(text: string): void
 }
@@ -36,19 +41,21 @@ export interface SessionNeeds {
 }
 
 /**
- * Runs a command for an account, over a bridge in this process or the one in `BRIDGE_URL`. Returns its exit code; 1 if it
- * throws `ClientError`, whose message is printed.
+ * Runs a command for an account, over a bridge in this process, or the one that the account or `--bridge` names. Returns
+ * its exit code; 1 if it throws `ClientError`, whose message is printed.
  */
 export async function withAccount(
-  named: string | undefined,
+  given: AccountOptions,
   host: Host,
   needs: SessionNeeds,
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   try {
-    const path = accountPath(named, host)
+    const path = accountPath(given.account, host)
     const account = readAccountFile(path, host)
-    return await withBridge(account, host, needs, work, (renewed) => keepToken(path, renewed, host))
+    const bridge = chooseBridge(account, given, path, host)
+    const keep = (renewed: Account) => keepToken(path, renewed, host)
+    return await withBridge(account, bridge, given, host, needs, work, keep)
   } catch (error) {
     if (!(error instanceof ClientError)) throw error
     host.stderr.write(`sync-bridge: ${printable(error.message)}${adviceFor(error)}\n`)
@@ -56,19 +63,22 @@ export async function withAccount(
   }
 }
 
-/** The same for values that are not saved yet. Rejects with `ClientError`. */
+/** The same for values that are not saved yet, and the bridge at this URL; null: one in this process. Rejects with `ClientError`. */
 export async function withBridge(
   account: Partial<Account>,
+  chosen: string | null,
+  { ca }: Pick<AccountOptions, 'ca'>,
   host: Host,
   { hasExplorer = false }: SessionNeeds,
   work: (session: Session) => Promise<number>,
   onNewToken: (account: Account) => void = () => {},
 ): Promise<number> {
   const tell = (text: string) => void host.stderr.write(`${printable(text)}\n`)
-  const given = host.environment.BRIDGE_URL || account.bridgeUrl || null
+  requireSafeServers(account)
+  const fetch = trustingFetch(ca, host)
   const writable = new Set<string>()
   const bridge: Bridge | null =
-    given === null
+    chosen === null
       ? startLoopbackBridge(
           {
             tokenServerUrl: originOfTokenServer(account.tokenServerUrl || mozillaTokenServer),
@@ -80,16 +90,18 @@ export async function withBridge(
               SERVICE_LOGGING_LEVEL: 'error',
               // Short, because this bridge serves only one client.
               SERVICE_RETRY_AFTER_SECONDS: '2',
+              ...(ca && { SERVICE_CERTIFICATE_CA_BUNDLE: resolve(host.cwd, ca) }),
             },
           },
           host,
         )
       : null
   try {
-    const bridgeUrl = bridge?.url ?? given!
+    const bridgeUrl = bridge?.url ?? chosen!
     const client: SyncClient = new SyncClient(
       { ...account, bridgeUrl },
       {
+        fetch,
         onPause(seconds, status) {
           const reason = status === 200 ? 'asks for a pause: continuing' : `returned ${status}: retrying`
           tell(`The bridge ${reason} in ${seconds} s`)
@@ -97,9 +109,23 @@ export async function withBridge(
         onNewToken: () => onNewToken(client.account),
       },
     )
-    return await work({ client, host, bridgeUrl, writable, tell })
+    if (bridge === null) tell(`Bridge: ${bridgeUrl}`)
+    return await work({ client, host, bridgeUrl, writable, fetch, tell })
   } finally {
     await bridge?.stop(1000)
+  }
+}
+
+type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+/** `fetch` with the certificates of this file as the only trusted ones, if there is one. Throws `ClientError`. */
+export function trustingFetch(path: string | undefined, host: Host): Fetch {
+  if (path === undefined) return (url, init) => fetch(url, init)
+  try {
+    const ca = host.readFile(path)
+    return (url, init) => fetch(url, { ...init, tls: { ca } })
+  } catch (error) {
+    throw new ClientError(`Cannot read --ca ${path} (${reasonOf(error)})`)
   }
 }
 
@@ -120,7 +146,7 @@ function originOfTokenServer(url: string): string {
 
 function adviceFor({ field, errno: number }: ClientError): string {
   if (number === errno.unknownPath)
-    return ': the bridge does not expose this collection, or BRIDGE_URL has a wrong path'
+    return ': the bridge does not expose this collection, or its address has a wrong path'
   return field === null || field === 'bridgeUrl' ? '' : '\nGet new values with "sync-bridge connect".'
 }
 

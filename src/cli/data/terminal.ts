@@ -1,4 +1,8 @@
-/** Reads what a user pastes. */
+/** Reads what a user pastes, and asks. */
+import { createReadStream, openSync, writeSync } from 'node:fs'
+import { ClientError } from '../../client/errors.ts'
+
+const endingSignals = ['SIGHUP', 'SIGTERM'] as const
 
 /**
  * Reads lines from stdin up to its end. On a terminal `ask` prints the prompt, the lines are not echoed because they are secrets, and an
@@ -10,6 +14,12 @@ export async function readPastedLines(
 ): Promise<string | null> {
   const { stdin } = process
   if (!stdin.isTTY) return Bun.stdin.text()
+  // Otherwise the terminal would not echo after the process has ended.
+  const stop = () => {
+    stdin.setRawMode(false)
+    process.exit(1)
+  }
+  for (const name of endingSignals) process.on(name, stop)
   stdin.setRawMode(true)
   stdin.resume()
   stdin.setEncoding('utf8')
@@ -18,9 +28,30 @@ export async function readPastedLines(
     ask()
     return await readTerminal(isEnough)
   } finally {
+    for (const name of endingSignals) process.off(name, stop)
     stdin.setRawMode(false)
     stdin.pause()
   }
+}
+
+/**
+ * Asks a question on the terminal of this process, also if stdin is a pipe. Resolves to the line of the answer. Rejects with `ClientError`
+ * without a terminal.
+ */
+export async function askOnTerminal(question: string): Promise<string> {
+  let terminal: number
+  try {
+    terminal = openSync('/dev/tty', 'r+')
+  } catch {
+    throw new ClientError(`${question.trim()} Run this in a terminal, which can ask`)
+  }
+  writeSync(terminal, question)
+  let text = ''
+  for await (const piece of createReadStream('', { fd: terminal, encoding: 'utf8' })) {
+    text += piece
+    if (text.includes('\n')) break
+  }
+  return text.trim()
 }
 
 const [interrupt, endOfFile] = ['\u0003', '\u0004']

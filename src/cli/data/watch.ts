@@ -1,27 +1,27 @@
 import { changes } from '../../client/changes.ts'
-import { describeCommand, Option, wholeNumber, type CommandFactory } from '../command.ts'
-import { accountOption, collectionArguments, ownBridge, sinceOption } from './options.ts'
+import { Option, wholeNumber, type CommandFactory } from '../command.ts'
+import { describeAccountCommand, collectionArguments, ownBridge, sinceOption } from './options.ts'
 import { interruption } from '../signals.ts'
 import { jsonLine } from './ls.ts'
 import { describeAbsent, refuseKeys, withAccount, writeOut } from './session.ts'
+import type { AccountOptions } from './bridge-choice.ts'
 import type { Host } from '../host.ts'
 
 export const watchCommand: CommandFactory = (perform) =>
-  describeCommand(
+  describeAccountCommand(
     'watch',
     'print a line of JSON for each change',
     `Passwords and credit cards are watched only if you name them. Press Ctrl+C to stop.\n\n${ownBridge}`,
   )
     .addArgument(collectionArguments('the collections to watch; all by default'))
-    .addOption(accountOption)
     .addOption(sinceOption)
     .addOption(
       new Option('--every <SECONDS>', 'how often to poll').argParser(wholeNumber(1, 99_999)).default(60),
     )
     .option('--exec <CMD>', 'a shell command to run for each change, with the line on standard input')
     .action(
-      perform((host, named = [], { account, since, every, exec }) =>
-        watch(account, { named, since: since?.(host.now()), everySeconds: every, command: exec }, host),
+      perform((host, named = [], { since, every, exec, ...given }) =>
+        watch(given, { named, since: since?.(host.now()), everySeconds: every, command: exec }, host),
       ),
     )
 
@@ -37,13 +37,13 @@ interface Watch {
 
 /** Prints a line of JSON for each change, or runs a command with it, until a signal. */
 function watch(
-  file: string | undefined,
+  given: AccountOptions,
   { named, since, everySeconds, command }: Watch,
   host: Host,
 ): Promise<number> {
   const stopping = new AbortController()
   void interruption(host).then(() => stopping.abort())
-  return withAccount(file, host, {}, async ({ client, tell }) => {
+  return withAccount(given, host, {}, async ({ client, tell }) => {
     for (const name of named) {
       refuseKeys(name)
       const problem = await describeAbsent(client, name)

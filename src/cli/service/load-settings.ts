@@ -47,7 +47,7 @@ export function loadSettings(
   if (contradictions.problems.length > 0) return refuse(contradictions.problems)
   const warnings = [...outcome.warnings, ...contradictions.warnings.map(renderProblem)]
   const holdsSecret = effective.some(({ secret, source }) => secret && source.startsWith(`${path}:`))
-  if (path !== null && holdsSecret && host.isPublic(path))
+  if (path !== null && holdsSecret && host.otherReaders(path) === 'every user')
     warnings.push(`${path}: contains a secret and can be read by every user: chmod o-r ${path}`)
   const wider = 'adds trusted certificates: unset it, or set service.certificate_ca_bundle'
   if (!settings.certificateCaBundle && settings.tokenServerUrl.startsWith('https:'))

@@ -91,9 +91,8 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   }
 
   const info = describeSandbox(upstream, user, bridge?.url ?? null)
-  // Exported, so that child processes of the shell see the variables too.
   const stopped = interruption(host)
-  const file = bridge ? writePrivately(environmentLines(info).replaceAll(/^(?=.)/gm, 'export ')) : null
+  const file = bridge ? writePrivately(environmentLines(info)) : null
   const secret = Buffer.from(host.randomBytes(9)).toString('base64url')
   const links = info.bridge ? startShortLinks(info, info.bridge, secret) : null
   host.stdout.write(announce(info, file?.path ?? null, links))
@@ -108,11 +107,16 @@ function loopback(port: number, setting: string) {
   return { hostname: '127.0.0.1', port, setting, purpose: 'listen' }
 }
 
-/** Writes a file in a new folder that only this user can read; null if that fails. */
-function writePrivately(text: string): { path: string; remove(): void } | null {
+/**
+ * Writes a file of variables in a new folder that only this user can read; null if that fails. A shell that sources it uses the file as the
+ * account of every command, so that no token goes to the bridge of another account.
+ */
+function writePrivately(lines: string): { path: string; remove(): void } | null {
   try {
     const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
     const path = join(folder, 'sandbox.env')
+    // Exported, so that child processes of the shell see the variables too.
+    const text = `${lines}SYNC_BRIDGE_ACCOUNT='${path}'\n`.replaceAll(/^(?=.)/gm, 'export ')
     writeFileSync(path, text, { mode: 0o600 })
     return { path, remove: () => rmSync(folder, { recursive: true, force: true }) }
   } catch {
