@@ -1,5 +1,5 @@
 import { toEndpoint } from '../../src/domain/credentials.ts'
-import { hawkHeader, storageAddress } from '../../src/upstream/request.ts'
+import { hawkHeader, storageUrl } from '../../src/upstream/request.ts'
 import { cores, start } from '../processes.ts'
 import { interleave, median, ratio } from '../statistics.ts'
 import { startBridge } from '../subjects.ts'
@@ -49,7 +49,7 @@ export async function measureBatch(bridgeExecutable: string, rounds: number): Pr
     const { id: hawkId, key: hawkKey, api_endpoint } = credentials
     const endpoint = toEndpoint(new URL(api_endpoint))
     for (const id of ids()) {
-      const { href, target } = storageAddress(endpoint, ['storage', 'tabs', id])
+      const { href, target } = storageUrl(endpoint, ['storage', 'tabs', id])
       const nowSeconds = Math.floor(Date.now() / 1000)
       const signing = { hawkId, hawkKey, endpoint }
       const Authorization = hawkHeader(signing, 'PUT', target, nowSeconds, crypto.randomUUID())

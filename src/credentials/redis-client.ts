@@ -81,14 +81,14 @@ export function createRedisClient(
 }
 
 /** Whether Redis replied with an error. */
-export function isRefusal(error: unknown): error is Error {
+export function isErrorReply(error: unknown): error is Error {
   return error instanceof ErrorReply
 }
 
 /** The code of an error in one word (`ECONNREFUSED`, `WRONGPASS`, `OOM`); null if it has none. */
-export function codeOf(error: unknown): string | null {
+export function redisCodeOf(error: unknown): string | null {
   if (error instanceof SocketTimeoutError || error instanceof ConnectionTimeoutError) return 'ETIMEDOUT'
-  if (isRefusal(error)) {
+  if (isErrorReply(error)) {
     if (error.message.includes('No such master')) return 'NOMASTER'
     return /^[A-Z]{2,20}\b/.exec(error.message)?.[0] ?? 'ERR'
   }

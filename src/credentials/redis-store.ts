@@ -97,14 +97,14 @@ export class RedisStore implements CredentialStore {
     const client = this.#client
     if (!client?.isReady) {
       void this.#connect()
-      throw unusable('not connected')
+      throw unavailable('not connected')
     }
     try {
       return await within(commandTimeoutMs, command(client), late)
     } catch (error) {
-      const { codeOf, isRefusal } = this.#library!
-      const code = codeOf(error)
-      if (isRefusal(error)) onTrouble('refused', code)
+      const { redisCodeOf, isErrorReply } = this.#library!
+      const code = redisCodeOf(error)
+      if (isErrorReply(error)) onTrouble('refused', code)
       if (error === timedOut) {
         onTrouble('timeout', null)
         // Drops a hung server, so that other commands fail at once. A cluster is kept until there is a new client, because its other
@@ -112,8 +112,8 @@ export class RedisStore implements CredentialStore {
         if (address.kind !== 'cluster' && this.#client === client) this.#replace(null)
       }
       // After a failover, the name may lead to another server, while this one stays as a replica.
-      if (!isRefusal(error) || code === 'READONLY') void this.#connect()
-      throw unusable(error === timedOut ? timedOut.message : (code ?? 'connection lost'))
+      if (!isErrorReply(error) || code === 'READONLY') void this.#connect()
+      throw unavailable(error === timedOut ? timedOut.message : (code ?? 'connection lost'))
     }
   }
 
@@ -122,17 +122,17 @@ export class RedisStore implements CredentialStore {
     if (this.#isConnecting) return
     this.#isConnecting = true
     this.#library ??= await import('./redis-client.ts')
-    const { codeOf, createRedisClient, isRefusal } = this.#library
+    const { redisCodeOf, createRedisClient, isErrorReply } = this.#library
     const { address, connectTimeoutMs, onTrouble } = this.#options
     while (!this.#isClosed) {
       let cause: unknown
       let isLost = false
       const next = createRedisClient(address, connectTimeoutMs, (error) => {
         // An error reply is more specific than a connection error of another member.
-        if (!isRefusal(cause)) cause = error
+        if (!isErrorReply(cause)) cause = error
         if (next !== this.#client || isLost) return
         isLost = true
-        onTrouble('unreachable', codeOf(error))
+        onTrouble('unreachable', redisCodeOf(error))
         void this.#connect()
       })
       const isConnected = await within<unknown>(attemptTimeoutMs, next.connect(), late).then(
@@ -142,7 +142,7 @@ export class RedisStore implements CredentialStore {
       if (isConnected) this.#replace(next)
       else {
         next.destroy()
-        if (!this.#isClosed) onTrouble('unreachable', codeOf(cause))
+        if (!this.#isClosed) onTrouble('unreachable', redisCodeOf(cause))
       }
       this.#firstAttempt.resolve()
       await new Promise((resolve) => setTimeout(resolve, attemptIntervalMs).unref())
@@ -156,6 +156,6 @@ const timedOut = new Error('timed out')
 const late = () => timedOut
 
 /** Omits the original text, because replies quote commands and addresses contain passwords. */
-function unusable(state: string): Error {
+function unavailable(state: string): Error {
   return new Error(`Cannot use Redis: ${state}`)
 }

@@ -33,6 +33,8 @@ export const limits = {
   firstByteMs: 10_000,
   /** A response above 256 KB is cut when its reader has read nothing for this long. */
   stalledReaderMs: 60_000,
+  /** A list is cut when another one waits for its permit, and its reader has read nothing for this long. */
+  yieldAfterMs: 5000,
 }
 
 export type Limits = typeof limits
@@ -49,6 +51,7 @@ export const limitsForOnePerson: Limits = {
   batchResponseBytes: Infinity,
   shedAboveBytes: Infinity,
   stalledReaderMs: Infinity,
+  yieldAfterMs: Infinity,
 }
 
 /** Maximum calls and lists in flight for a number of `fetch` slots: in all, and for one host. */

@@ -9,7 +9,7 @@ export interface ResponseStreamsOptions {
   observeRejection(reason: 'slow-reader'): void
   /** Called with the bytes of garbage that a chunk of a list leaves. */
   reportGarbage(bytes: number): void
-  limits?: Pick<Limits, 'stalledReaderMs'>
+  limits?: Pick<Limits, 'stalledReaderMs' | 'yieldAfterMs'>
 }
 
 /** How a large response ended: the bytes sent, and the error that broke it; null if it is complete or the client disconnected. */
@@ -22,8 +22,6 @@ export interface StreamEnd {
 const pieceBytes = 64 * 1024
 /** Bytes of garbage for one byte of a list: it was read, copied and perhaps parsed. */
 const garbageOfByte = 4
-/** A list whose reader has stalled for 5 s, a twelfth of the limit, is cut when another one waits for its permit. */
-const yieldShare = 1 / 12
 
 /** Sends large responses at the pace of their readers, and cuts stalled readers. */
 export class ResponseStreams {
@@ -48,10 +46,10 @@ export class ResponseStreams {
   /** Cuts stalled readers; called several times a second. */
   check(): void {
     const nowMs = this.options.now()
-    const { stalledReaderMs } = this.options.limits ?? limits
+    const { stalledReaderMs, yieldAfterMs } = this.options.limits ?? limits
     for (const stream of this.#streams) if (stream.stalledMs(nowMs) >= stalledReaderMs) this.#cut(stream)
     const yielding = [...this.#streams].filter(
-      (stream) => stream.stalledMs(nowMs) >= yieldShare * stalledReaderMs && stream.hasWaiters(),
+      (stream) => stream.stalledMs(nowMs) >= yieldAfterMs && stream.hasWaiters(),
     )
     const longest = yielding.toSorted((a, b) => b.stalledMs(nowMs) - a.stalledMs(nowMs))[0]
     if (longest) this.#cut(longest)

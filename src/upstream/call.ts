@@ -1,7 +1,7 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { collectNotices, type UpstreamResponse } from './response.ts'
 import { timestampStepMs } from '../domain/timestamp.ts'
-import { hawkHeader, storageAddress, toUserAgent, type Query } from './request.ts'
+import { hawkHeader, storageUrl, toUserAgent, type Query } from './request.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -171,7 +171,7 @@ export class StorageCalls {
     const { now, nonce } = this.client
     const { userAgent, requestId, client, tally, holder } = this.#caller
     const { body, maxBytes, isStreamed } = request
-    const url = storageAddress(credentials.endpoint, request.path, request.query)
+    const url = storageUrl(credentials.endpoint, request.path, request.query)
     const headers: Record<string, string> = {
       Accept: 'application/json',
       'User-Agent': toUserAgent(userAgent),

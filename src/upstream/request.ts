@@ -7,14 +7,14 @@ import type { ListOptions } from '../domain/record-storage.ts'
 export type Query = [name: string, value: string | string[]][]
 
 /** The address of a request. A `URL` also fits, but is slower to create. */
-export interface Address {
+export interface UpstreamUrl {
   href: string
   origin: string
   host: string
 }
 
 /** The address of a storage resource. */
-interface StorageAddress extends Address {
+interface StorageUrl extends UpstreamUrl {
   /** Path and query as sent, which are signed. */
   target: string
 }
@@ -23,11 +23,11 @@ interface StorageAddress extends Address {
  * The address of a resource below a user's endpoint. Each segment is percent-encoded once and stays one segment. Throws for segments that
  * URL parsing would remove, because the address would become that of the collection or of the whole storage.
  */
-export function storageAddress(
+export function storageUrl(
   { origin, host, path }: Endpoint,
   segments: readonly string[],
   query?: Query,
-): StorageAddress {
+): StorageUrl {
   let target = path
   for (const segment of segments) target += `/${encodeSegment(segment)}`
   if (query?.length) target += `?${query.map(encodeParameter).join('&')}`
@@ -74,7 +74,7 @@ export function hawkHeader(
 }
 
 /** Maximum ids that the storage accepts in one query. */
-const maxIds = 100
+const maxIdsPerQuery = 100
 
 /** Keeps the request line below 4 KB, the limit of the strictest servers. */
 const maxIdBytes = 3500
@@ -107,7 +107,7 @@ export function chunkIds(ids: string[]): string[][] {
   let bytes = Infinity
   for (const id of ids) {
     const size = encodeURIComponent(id).length + 1
-    if (bytes + size > maxIdBytes || chunks.at(-1)!.length >= maxIds) {
+    if (bytes + size > maxIdBytes || chunks.at(-1)!.length >= maxIdsPerQuery) {
       chunks.push([])
       bytes = 0
     }

@@ -20,9 +20,7 @@ export interface UpstreamRequest extends FetchRequest {
   target: UpstreamTarget
   /** Identifies the user, who may have a limited number of calls in flight. Not for logs. */
   user: string
-  /**
-   * The client request whose disconnect aborts the call; only for reads. Its signal is read late, because a short call does not need it.
-   */
+  /** The client request whose disconnect aborts the call; only for reads. */
   client?: Pick<Request, 'signal'>
   /** Whether the call finishes or undoes a started write; then it needs no permit. */
   mustComplete?: boolean

@@ -5,7 +5,7 @@ import { RecentMap } from '../domain/bounded.ts'
 import { jsonOf, readBackoff, readRetryAfter, type UpstreamResponse } from './response.ts'
 import type { Clock } from '../domain/clock.ts'
 import { toEndpoint, type Endpoint, type Identity, type SyncCredentials } from '../domain/credentials.ts'
-import type { Address } from './request.ts'
+import type { UpstreamUrl } from './request.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 interface TokenServerOptions extends Clock {
@@ -108,7 +108,7 @@ export class TokenServer {
     this.#backoffs.set(name, { seconds, untilMs: this.options.monotonicNow() + seconds * 1000 })
   }
 
-  #request(url: Address, user: string, timeoutMs: number): UpstreamRequest {
+  #request(url: UpstreamUrl, user: string, timeoutMs: number): UpstreamRequest {
     const { userAgent = 'sync-bridge' } = this.options
     const headers = { Accept: 'application/json', 'User-Agent': userAgent }
     return { target: 'token', method: 'GET', url, user, timeoutMs, headers, maxBytes: maxResponseBytes }
@@ -159,7 +159,7 @@ function nameOf({ key }: Identity): string {
  * Validates the token server's response and returns its credentials; see Sync "Token Server API", response. Throws `bad-response` for
  * missing or mistyped members, and for an endpoint that must not get credentials.
  */
-function readCredentials(value: unknown, tokenServer: Address, requestedAtMs: number): SyncCredentials {
+function readCredentials(value: unknown, tokenServer: UpstreamUrl, requestedAtMs: number): SyncCredentials {
   tokenCheck ??= TypeCompiler.Compile(TokenResponse)
   if (!tokenCheck.Check(value)) {
     const { path } = tokenCheck.Errors(value).First()!
@@ -185,7 +185,7 @@ const TokenResponse = Type.Object({
 // Compiled at the first response, to start faster.
 let tokenCheck: TypeCheck<typeof TokenResponse> | null = null
 
-function readEndpoint(value: string, uid: number, tokenServer: Address): Endpoint {
+function readEndpoint(value: string, uid: number, tokenServer: UpstreamUrl): Endpoint {
   const url = URL.parse(value)
   if (!url) throw unusableToken('"api_endpoint" is not a URL')
   const { origin, pathname } = url

@@ -1,9 +1,9 @@
 import { RecentMap } from '../domain/bounded.ts'
-import type { Address } from './request.ts'
+import type { UpstreamUrl } from './request.ts'
 
 export interface FetchRequest {
   method: 'GET' | 'POST' | 'DELETE'
-  url: Address
+  url: UpstreamUrl
   headers: Record<string, string>
   body?: string
 }

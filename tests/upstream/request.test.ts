@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'bun:test'
 import { toEndpoint } from '../../src/domain/credentials.ts'
-import { chunkIds, storageAddress } from '../../src/upstream/request.ts'
+import { chunkIds, storageUrl } from '../../src/upstream/request.ts'
 
 const base = toEndpoint(new URL('https://node.example.com/1.5/7'))
 
-describe('storageAddress', () => {
+describe('storageUrl', () => {
   it.each([
     'https://node.example.com/1.5/7',
     'https://node.example.com:8443/sync/1.5/7',
@@ -16,13 +16,13 @@ describe('storageAddress', () => {
     const { origin, host, hostname, port, protocol, pathname } = url
     const endpoint = toEndpoint(url)
 
-    expect(storageAddress(endpoint, [])).toEqual({ href, origin, host, target: pathname })
+    expect(storageUrl(endpoint, [])).toEqual({ href, origin, host, target: pathname })
     expect(endpoint).toMatchObject({ hostname, port: port || (protocol === 'https:' ? '443' : '80') })
   })
 
   it.each(['.', '..', ''])('rejects the segment "%s", which URL parsers remove', (segment) => {
-    expect(() => storageAddress(base, ['storage', 'tabs', segment])).toThrow(RangeError)
-    expect(() => storageAddress(base, ['storage', segment, 'storage'])).toThrow(RangeError)
+    expect(() => storageUrl(base, ['storage', 'tabs', segment])).toThrow(RangeError)
+    expect(() => storageUrl(base, ['storage', segment, 'storage'])).toThrow(RangeError)
   })
 })
 
