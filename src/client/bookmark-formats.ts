@@ -5,10 +5,11 @@ import { csv, isoOf, type FormatOptions } from './tables.ts'
 import type { ReadableRecord } from './collection.ts'
 
 /**
- * Formats bookmarks as the HTML file that every browser imports. Like in Firefox's own file, the contents of the menu are on top, because
- * Firefox imports the file into the menu.
+ * Formats bookmarks as the HTML file that every browser imports. Like in Firefox's own file, the contents of the menu come first and in no
+ * folder, because Firefox imports the file into the menu.
  */
 export function bookmarksHtml<More>(tops: BookmarkNode<More>[]): string {
+  const menu = tops.find((top) => isRoot(top, 'menu'))
   return [
     '<!DOCTYPE NETSCAPE-Bookmark-file-1>',
     '<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">',
@@ -16,7 +17,7 @@ export function bookmarksHtml<More>(tops: BookmarkNode<More>[]): string {
     '<H1>Bookmarks Menu</H1>',
     '',
     '<DL><p>',
-    ...htmlLines(tops.flatMap((top) => (isRoot(top, 'menu') ? top.children : [top]))),
+    ...htmlLines([...(menu?.children ?? []), ...tops.filter((top) => top !== menu)]),
     '</DL>',
     '',
   ].join('\n')

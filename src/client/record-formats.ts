@@ -2,7 +2,7 @@
 import { readTabs, type Tab, type Visit, type VisitedPage } from './engines.ts'
 import { textOf } from './fields.ts'
 import { forMarkdown, forUrlList, jsonText, markdownLink } from './safe-text.ts'
-import { csv, isoOf, jsonList, type FormatOptions } from './tables.ts'
+import { csv, isoOf, jsonLines, jsonList, type FormatOptions } from './tables.ts'
 import type { ReadableRecord, SyncRecord } from './collection.ts'
 
 const noVisit: Visit = { atMs: 0, kind: '' }
@@ -130,10 +130,10 @@ export function* everythingJson({ records, incomplete, exportedAt }: Everything)
   let isFirst = true
   for (const [collection, found] of collections) {
     yield `${isFirst ? '' : ','}\n${jsonText(collection)}:`
-    yield* jsonList(contentsOf(found))
+    yield* jsonLines(contentsOf(found))
     isFirst = false
   }
-  yield `},\n"unreadable":${[...jsonList(unreadable)].join('')},\n"incomplete":${jsonText(Object.fromEntries(incomplete))}}\n`
+  yield `},\n"unreadable":${[...jsonLines(unreadable)].join('')},\n"incomplete":${jsonText(Object.fromEntries(incomplete))}}\n`
 }
 
 function* contentsOf(records: SyncRecord[]): Generator<object> {

@@ -34,8 +34,14 @@ export function* csv(
   yield part
 }
 
-/** Formats a JSON list with an item on each line. */
+/** Formats a JSON list with an item on each line, as a file. */
 export function* jsonList(items: Iterable<unknown>): Generator<string> {
+  yield* jsonLines(items)
+  yield '\n'
+}
+
+/** The same without a line break at the end. */
+export function* jsonLines(items: Iterable<unknown>): Generator<string> {
   let part = '['
   let count = 0
   for (const item of items) {
@@ -45,5 +51,5 @@ export function* jsonList(items: Iterable<unknown>): Generator<string> {
     yield part
     part = ''
   }
-  yield count === 0 ? '[]\n' : `${part}\n]\n`
+  yield count === 0 ? '[]' : `${part}\n]`
 }

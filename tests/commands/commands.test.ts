@@ -598,18 +598,18 @@ describe('the bridge of a command', () => {
 describe('export', () => {
   it.each([
     [['bookmarks'], /^<!DOCTYPE NETSCAPE-Bookmark-file-1>\n/],
-    [['bookmarks', '--format', 'json'], /^\[\n {2}\{\n {4}"id": "toolbar"/],
+    [['bookmarks', '--format', 'json'], /^\[\n\{"id":"toolbar"/],
     [['bookmarks', '--format', 'csv'], /^"url","title","folder","tags","keyword","added"\r\n"https?:/],
     [['bookmarks', '--format', 'urls'], /^https?:\/\/\S+\n/],
     [['bookmarks', '--format', 'markdown'], /^# Bookmarks Toolbar\n/],
     [['history'], /^"visited","kind","url","title"\r\n"\d{4}-[^"]*","link"/],
-    [['history', '--format', 'json'], /^\[\n {2}\{\n {4}"url": "https?:/],
+    [['history', '--format', 'json'], /^\[\n\{"url":"https?:/],
     [['passwords'], /^"url","username","password",/],
-    [['tabs'], /^\[\n {2}\{\n {4}"device": /],
+    [['tabs'], /^\[\n\{"device":/],
     [['tabs', '--format', 'csv'], /^"device","title","url","used"\r\n/],
     [['tabs', '--format', 'urls'], /^https?:\/\//],
     [['tabs', '--format', 'markdown'], /^# \S.*\n\n- \[/],
-    [['everything'], /^\{\n {2}"exported": "\d{4}-/],
+    [['everything'], /^\{"exported":"\d{4}-/],
   ])('writes %j', async (words, beginning) => {
     const { account } = someone(`export-${words.join('-')}`)
 
@@ -734,7 +734,7 @@ describe('export', () => {
     const urls = await runWith(account, ['export', 'tabs', '--format', 'urls'])
 
     expect(urls.output).not.toMatch(/^$\n/m)
-    expect(urls.output).toContain('https://one.example/%20https://two.example/\n')
+    expect(urls.output).toContain('https://one.example/%0Ahttps://two.example/\n')
   })
 
   it('exports one folder, and only changes since a time', async () => {
@@ -794,6 +794,77 @@ describe('export', () => {
     expect(code).toBe(3)
     expect(Object.keys(collections)).not.toContain('crypto')
     expect(unreadable).toMatchObject([{ collection: 'bookmarks', id: 'foreignrecor' }])
+  })
+
+  it.skipIf(hasNoTerminals)(
+    'has no control characters on a terminal, and all of them elsewhere',
+    async () => {
+      const { user, account } = someone('shown on a terminal')
+      const title = 'red \u001b[31m C1 \u009b2J turned \u202e end'
+      await write(user, { id: 'controlchars', type: 'bookmark', title, bmkUri: 'https://c.example/' })
+      const command = ['export', 'bookmarks', '--format', 'csv']
+      const env = { SYNC_BRIDGE_ACCOUNT: account }
+
+      const [onTerminal, raw] = await Promise.all(
+        [[], ['--raw']].map(async (more) => {
+          const { child, shown, closed } = startOnTerminal([executablePath, ...command, ...more], { env })
+          await Promise.all([child.exited, closed])
+          return shown()
+        }),
+      )
+      const piped = await runWith(account, command)
+
+      expect(onTerminal).toContain('"red  [31m C1  2J turned   end"')
+      for (const output of [raw, piped.output]) expect(output).toContain(`"${title}"`)
+    },
+  )
+
+  it('names records that are not what Firefox writes, exports the rest, and exits 3', async () => {
+    const { user, account } = someone('strange records')
+    const deep = JSON.parse(`${'['.repeat(5000)}${']'.repeat(5000)}`)
+    const odd: ClearRecord[] = [
+      { id: 'oddfolder000', type: 'folder', parentid: 'menu', title: 'Odd', children: ['oddchild0000', 7] },
+      {
+        id: 'oddchild0000',
+        type: 'bookmark',
+        parentid: 'oddfolder000',
+        title: 'C',
+        bmkUri: 'https://c.example/',
+      },
+      { id: 'oddaddress00', type: 'bookmark', parentid: 'menu', title: 'No address', bmkUri: [] },
+      { id: 'oddnested000', type: 'bookmark', parentid: 'menu', bmkUri: 'https://d.example/', title: deep },
+    ]
+    await write(user, ...odd)
+
+    const { output, errors, code } = await runWith(account, ['export', 'bookmarks', '--format', 'csv'])
+    const everything = await runWith(account, ['export', 'everything'])
+    const listed = await runWith(account, ['ls', 'bookmarks', '--json'])
+
+    expect(output).toContain('"https://c.example/","C","Bookmarks Menu / Odd"')
+    expect(output).not.toContain('No address')
+    expect(errors).toContain('1 record cannot be decrypted: bookmarks/oddnested000')
+    expect(errors).toContain('bookmarks/oddfolder000: "children" is not a list of ids\n')
+    expect(errors).toContain('bookmarks/oddaddress00: "bmkUri" is not text\n')
+    expect([code, everything.code, listed.code]).toEqual([3, 3, 3])
+    // Nothing is left out of these.
+    expect(everything.output).toContain('"title":"No address"')
+    expect(listed.output).toContain('"title":"No address"')
+    expect(everything.errors + listed.errors).not.toContain('oddaddress00')
+  })
+
+  it.each([
+    [['bookmarks', '--format', 'xml'], '--format "xml" is unknown for bookmarks'],
+    [['history', '--folder', 'x'], '--folder only applies to bookmarks'],
+    [['history', '--since', 'soon'], '--since "soon" is not a date'],
+    [['history', '--since', '2026-02-30'], '--since "2026-02-30" is not a date'],
+    [['history', '--since', '2026-13-01T00:00'], '--since "2026-13-01T00:00" is not a date'],
+    [['history', '--since', '2026-01-31 (Saturday)'], '--since "2026-01-31 (Saturday)" is not a date'],
+    [['all'], 'WHAT "all" is unknown'],
+  ])('rejects %j', async (words, problem) => {
+    const { errors, code } = await runWith('/nowhere', ['export', ...words])
+
+    expect(errors).toStartWith(`sync-bridge: ${problem}`)
+    expect(code).toBe(2)
   })
 })
 

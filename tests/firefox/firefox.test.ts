@@ -370,6 +370,40 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(await watching.stop()).toBe(0)
     })
 
+    it('restores the bookmarks of firefox-json, each in its place with everything that it has', async () => {
+      const path = join(makeFolder(), 'bookmarks.json')
+      // Firefox sets the times of the root folders itself.
+      const all = async () => exceptRoots(byId(await ownBookmarks()))
+      const before = await all()
+      const { code } = await command('export', 'bookmarks', '--format', 'firefox-json', '--output', path)
+
+      const count = await call<number>('restoreBookmarks', path)
+
+      expect(code).toBe(0)
+      expect(count).toBe(before.filter(({ type }) => type === 'bookmark').length)
+      expect(await all()).toEqual(before)
+      await world.sync()
+    })
+
+    it('imports the contents of the menu into the menu, as often as they are exported', async () => {
+      const path = join(makeFolder(), 'bookmarks.html')
+      const menu = async () => {
+        const items = await ownBookmarks()
+        const titles = new Map(items.map(({ id, title }) => [id, title]))
+        return items.find(({ id }) => id === 'menu')!.children!.map((id) => titles.get(id))
+      }
+      const others = ['Bookmarks Toolbar', 'Other Bookmarks', 'Mobile Bookmarks']
+      const before = await menu()
+      for (let round = 1; round <= 2; round += 1) {
+        expect((await command('export', 'bookmarks', '--output', path)).code).toBe(0)
+        await call('importBookmarks', path)
+        await world.sync()
+      }
+
+      // Firefox imports the other root folders as folders of the menu, from its own files, too.
+      expect((await menu()).filter((title) => !others.includes(title!))).toEqual(before)
+    })
+
     it('imports the exported bookmarks and passwords', async () => {
       const folder = makeFolder()
       const [html, csv] = [join(folder, 'bookmarks.html'), join(folder, 'passwords.csv')]

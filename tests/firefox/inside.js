@@ -112,6 +112,11 @@ async function importBookmarks(path) {
   await load('gre/modules/BookmarkHTMLUtils').BookmarkHTMLUtils.importFromFile(path, { replace: false })
 }
 
+/** Imitates "Restore", which replaces all bookmarks; resolves to the number of bookmarks. */
+function restoreBookmarks(path) {
+  return load('gre/modules/BookmarkJSONUtils').BookmarkJSONUtils.importFromFile(path, { replace: true })
+}
+
 async function renameBookmark(guid, title) {
   await PlacesUtils.bookmarks.update({ guid, title })
 }
