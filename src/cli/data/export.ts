@@ -155,8 +155,9 @@ class Reading {
       tell(`${countOf(ids.length, 'record')} cannot be decrypted: ${someOf(ids)}`)
     }
     if (this.#faultCount > 0) {
-      const result = 'are not what Firefox writes. They are left out, or written without these fields:'
-      tell([`${countOf(this.#faultCount, 'record')} ${result}`, ...this.#faults].join('\n  '))
+      const records = this.#faultCount === 1 ? '1 record is' : `${this.#faultCount} records are`
+      const result = 'not what Firefox writes, and left out or written without this field:'
+      tell([`${records} ${result}`, ...this.#faults].join('\n  '))
     }
     const isWhole = this.incomplete.size === 0 && this.unreadable.length + this.#faultCount === 0
     if (output !== null && !isWhole) tell(`Wrote ${output}, except for the above`)
