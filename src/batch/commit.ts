@@ -1,3 +1,4 @@
+import { UpstreamError } from '../domain/errors.ts'
 import type { TransactionContext } from './context.ts'
 import type { Phase, WrittenCollection } from './written-collection.ts'
 
@@ -7,27 +8,33 @@ const forwardPausesMs = [100, 200, 600]
 const firstPauseMs = 250
 const maxPauseMs = 2000
 
+/** The end of an attempt after which `context.accepts` no longer holds, so that nothing may stay. */
+const refused = new UpstreamError('refused', 'A strict batch was rejected in part, and could not be undone')
+
 /**
  * Makes the changes of all collections visible, or none: first the uploads, then the deletions. If one part is visible and another fails,
  * it first retries the rest. Then it tries undo and commit in turn, until one is complete or time is up; after the first undo that is
  * applied, only undo.
  *
- * Throws the error of the first attempt if the changes are not visible. Reports parts that stay visible, or may be.
+ * Resolves to false if everything was undone because the outcomes are not accepted. Throws the error of the first attempt if the changes
+ * are not visible for another reason. Reports parts that stay visible, or may be.
  */
-export async function commitOrUndo(parts: WrittenCollection[], context: TransactionContext): Promise<void> {
+export async function commitOrUndo(
+  parts: WrittenCollection[],
+  context: TransactionContext,
+): Promise<boolean> {
   const { budget } = context
   const mayBeVisible = () => context.mayBeVisible && parts.some((part) => part.mayBeVisible)
-  const error = await attempt(parts)
+  const error = await attempt(parts, context)
   let lastError = error
   for (const pauseMs of forwardPausesMs) {
-    if (lastError === null) return
+    if (lastError === null) return true
     // Leaves time for the undo.
-    if (!mayBeVisible() || budget.leftMs < pauseMs) break
+    if (lastError === refused || !mayBeVisible() || budget.leftMs < pauseMs) break
     await budget.wait(pauseMs)
-    lastError = await attempt(parts)
+    lastError = await attempt(parts, context)
   }
-  if (lastError === null) return
-  for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
+  for (let pauseMs = firstPauseMs; lastError !== null; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
     // Concurrently, because a storage that hangs costs its timeout for each.
     const endings = await Promise.all(
       parts.toReversed().map(async (part) => ({ part, ...(await part.undo()) })),
@@ -37,17 +44,25 @@ export async function commitOrUndo(parts: WrittenCollection[], context: Transact
         const collections = endings.flatMap(({ part, left }) => (left === kind ? [part.collection] : []))
         if (collections.length > 0) context.options.observe({ kind, collections })
       }
+      const isUndone = endings.every(({ left }) => left === 'nothing' || left === 'undone')
+      if (lastError === refused && isUndone) return false
       throw error
     }
-    const mayComplete = mayBeVisible() && !parts.some(({ isUndoing }) => isUndoing)
-    if (mayComplete && (await attempt(parts)) === null) return
-    await budget.wait(Math.max(0, Math.min(pauseMs, budget.leftMs)))
+    const mayComplete = lastError !== refused && mayBeVisible() && !parts.some(({ isUndoing }) => isUndoing)
+    if (mayComplete) lastError = await attempt(parts, context)
+    if (lastError !== null) await budget.wait(Math.max(0, Math.min(pauseMs, budget.leftMs)))
   }
+  return true
 }
 
 /** Makes one attempt at what remains, phase by phase. Resolves to the first failure, or null. */
-async function attempt(parts: WrittenCollection[]): Promise<unknown> {
-  return (await attemptPhase(parts, 'upload')) ?? (await attemptPhase(parts, 'deletion'))
+async function attempt(parts: WrittenCollection[], context: TransactionContext): Promise<unknown> {
+  for (const phase of ['upload', 'deletion'] as const) {
+    const failure = await attemptPhase(parts, phase)
+    if (failure !== null) return failure
+    if (!context.accepts()) return refused
+  }
+  return null
 }
 
 /** Commits all collections at once, to narrow the window for other writers. */

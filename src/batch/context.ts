@@ -1,6 +1,25 @@
+/** What the parts of a transaction share: its options, its budget of time and memory, and the pauses between attempts. */
 import { errno, isWriteConflict, ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { Locks } from '../domain/bounded.ts'
-import type { Budget, BudgetOptions } from './budget.ts'
+import type { OperationOutcome } from '../domain/operation.ts'
+import type { HeldMemory } from '../domain/record-storage.ts'
+
+export interface BudgetOptions {
+  /** When the client must be answered, on the clock of `now`. */
+  deadlineAtMs: number
+  /** The part of this time reserved for finishing or undoing a visible commit. */
+  commitReserveMs: number
+  /** Minimum time for the commit and its undo once something may be visible, whatever the deadline; default: 15 s. */
+  patienceMs?: number
+  now(): number
+  delay(ms: number): Promise<void>
+  /** From 0 up to, but not including, 1. */
+  random(): number
+  /** The memory of the client's request. */
+  memory: HeldMemory
+  /** Maximum bytes of lists and records in the response. */
+  maxResponseBytes: number
+}
 
 /** What a transaction reports to logs and metrics: no contents and no owners. */
 export interface TransactionEvent {
@@ -22,6 +41,11 @@ export interface TransactionOptions extends BudgetOptions {
   locks: Locks
   /** A random id that no record has. Deleting it changes a collection's timestamp, and nothing else. */
   absentId: string
+  /**
+   * Whether these outcomes may be written; default: any. Asked before anything is written, and again when other writers or the storage may
+   * have changed them; after a no, nothing stays written.
+   */
+  accepts?(outcomes: OperationOutcome[]): boolean
   observe(event: TransactionEvent): void
 }
 
@@ -31,6 +55,8 @@ export interface TransactionContext {
   readonly budget: Budget
   /** Whether the changes become visible in several steps, so that giving up may require an undo. */
   readonly hasSeveralSteps: boolean
+  /** Whether the outcomes, as they are now, may be written. */
+  accepts(): boolean
   /** Whether a part is known to be visible. */
   readonly isVisible: boolean
   /** Whether any part may be visible, so that giving up requires an undo. */
@@ -39,6 +65,94 @@ export interface TransactionContext {
   beginCommit(): void
   /** Notes that a part is visible, or may be. */
   markVisible(): void
+}
+
+const firstBackoffMs = 25
+const maxBackoffMs = 1000
+const defaultPatienceMs = 15_000
+
+/** The budget of one transaction: its time, and the memory of its response. */
+export class Budget {
+  readonly #options: BudgetOptions
+  #endsAtMs: number
+  #leftBytes: number
+  #unreadBytes: number
+  /** Reserved bytes of each operation, by index. */
+  readonly #held = new Map<number, number>()
+
+  constructor(options: BudgetOptions) {
+    this.#options = options
+    this.#endsAtMs = options.deadlineAtMs - options.commitReserveMs
+    this.#leftBytes = options.maxResponseBytes
+    // Allows re-reading lists after another writer was first, and partial reads of lists that are too large.
+    this.#unreadBytes = 4 * this.#leftBytes
+  }
+
+  /** Time left in ms, without the reserve until `releaseReserve`. */
+  get leftMs(): number {
+    return this.#endsAtMs - this.#options.now()
+  }
+
+  /** Whether there is time for another attempt. */
+  get hasTime(): boolean {
+    return this.leftMs > 0
+  }
+
+  /** Throws if it is too late to start anything new. Only for use while nothing is visible upstream. */
+  requireTime(): void {
+    if (this.hasTime) return
+    const message = 'Cannot continue the write: the request timed out'
+    throw new UpstreamError('timeout', message, { applied: 'no' })
+  }
+
+  /** The commit begins, so the reserved time may be used. */
+  releaseReserve(): void {
+    this.#endsAtMs = Math.max(this.#endsAtMs, this.#options.deadlineAtMs)
+  }
+
+  /** Something may be visible and must be completed or undone, so at least `patienceMs` remain. */
+  extend(): void {
+    const { now, patienceMs = defaultPatienceMs } = this.#options
+    this.#endsAtMs = Math.max(this.#endsAtMs, now() + patienceMs)
+  }
+
+  async wait(ms: number): Promise<void> {
+    await this.#options.delay(ms)
+  }
+
+  /**
+   * Waits after a failed attempt with exponential backoff and jitter, so that two writers don't collide again. Ends before the deadline, to
+   * leave time for one last attempt.
+   */
+  async backOff(failures: number): Promise<void> {
+    const backoffMs = Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.min(failures - 1, 10))
+    await this.wait(Math.max(1, Math.min(backoffMs * (0.5 + this.#options.random()), this.leftMs - 1)))
+  }
+
+  /** Whether nothing more may be read. */
+  get isSpent(): boolean {
+    return this.#unreadBytes <= 0
+  }
+
+  /**
+   * Reserves bytes for an operation, replacing its earlier reservation; false if the response has no room. Throws `UpstreamError`
+   * (overload) if there is no memory.
+   */
+  hold(index: number, bytes: number): boolean {
+    const more = bytes - (this.#held.get(index) ?? 0)
+    if (more > 0) this.#unreadBytes -= more
+    if (more > this.#leftBytes) return false
+    if (more > 0) this.#options.memory.grow(more)
+    this.#leftBytes -= more
+    this.#held.set(index, bytes)
+    return true
+  }
+}
+
+/** The error for a list or record that does not fit into the response. */
+export function noRoom(): ServiceError {
+  const message = 'Too large for the response of a batch: send this request on its own'
+  return new ServiceError(413, errno.requestTooLarge, message)
 }
 
 /** Maximum retries while nothing is visible; giving up is harmless then. */

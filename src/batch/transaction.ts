@@ -2,13 +2,12 @@ import { isRefusal, type ServiceError } from '../domain/errors.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'
 import { runBounded } from '../domain/bounded.ts'
-import { Budget, noRoom } from './budget.ts'
+import { Budget, noRoom, type TransactionContext, type TransactionOptions } from './context.ts'
 import { fitsAnyStorage } from './collection-changes.ts'
 import { commitOrUndo } from './commit.ts'
 import { readsOf, type Read } from './reads.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
 import { WrittenCollection } from './written-collection.ts'
-import type { TransactionContext, TransactionOptions } from './context.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
 
@@ -65,7 +64,7 @@ class Transaction implements TransactionContext {
   readonly #steps: Step[]
   readonly #users: Map<string, User>
   /** The outcomes of reads; those of written collections come from their state. */
-  readonly #outcomes = new Map<number, OperationOutcome>()
+  readonly #read = new Map<number, OperationOutcome>()
   /** Cached sizes of records in the response. */
   readonly #payloadSizes = new WeakMap<SyncRecord, number>()
   /** Whether the writes are large enough to need the storage's limits. */
@@ -89,17 +88,28 @@ class Transaction implements TransactionContext {
   async run(): Promise<OperationOutcome[]> {
     const users = [...this.#users.values()]
     await runBounded(users.flatMap((user) => this.#reads(user)))
-    await runBounded(users.flatMap((user) => this.#rows(user)))
-    this.#changed = users.flatMap(changesOf)
     this.#holdResponse()
-    if (this.#changed.length > 0) {
-      await this.#stage()
-      await this.#commit()
+    if (this.accepts()) {
+      await runBounded(users.flatMap((user) => this.#rows(user)))
+      this.#changed = users.flatMap(changesOf)
+      this.#holdResponse()
     }
-    const collections = this.#changed.flatMap(({ changes, collection }) =>
-      changes.visible ? [collection] : [],
-    )
-    this.options.observe({ kind: collections.length === 0 ? 'read-only' : 'committed', collections })
+    await this.#stage()
+    if (await this.#commit()) {
+      const collections = this.#changed.flatMap(({ changes, collection }) =>
+        changes.visible ? [collection] : [],
+      )
+      this.options.observe({ kind: collections.length === 0 ? 'read-only' : 'committed', collections })
+    }
+    return this.#outcomes()
+  }
+
+  accepts(): boolean {
+    const { accepts } = this.options
+    return accepts === undefined || accepts(this.#outcomes())
+  }
+
+  #outcomes(): OperationOutcome[] {
     return this.#steps.map((_, index) => this.#withinBudget(index, this.#outcome(index)))
   }
 
@@ -124,7 +134,7 @@ class Transaction implements TransactionContext {
     for (const operations of collections.values()) {
       const indices = operations.map(({ index }) => index)
       if (!operations.some(({ operation }) => isWrite(operation)))
-        reads.push(...readsOf(storage, operations, this.#outcomes, this.budget))
+        reads.push(...readsOf(storage, operations, this.#read, this.budget))
       else reads.push({ indices, run: () => this.#readWritten(user, operations) })
     }
     const readTimestamps = async () => void (user.timestamps = await storage.collectionTimestamps())
@@ -140,7 +150,7 @@ class Transaction implements TransactionContext {
     } catch (error) {
       if (!isRefusal(error)) throw error
       if (error.status === 401) user.refusal = error
-      for (const index of indices) this.#outcomes.set(index, { outcome: 'failed', error })
+      for (const index of indices) this.#read.set(index, { outcome: 'failed', error })
     }
   }
 
@@ -181,13 +191,14 @@ class Transaction implements TransactionContext {
     }
   }
 
-  async #commit(): Promise<void> {
+  /** False if everything was undone because the outcomes are not accepted. */
+  async #commit(): Promise<boolean> {
     if (!this.mayBeVisible) {
-      if (!this.#changed.some(({ changes }) => changes.hasChanges)) return
+      if (!this.#changed.some(({ changes }) => changes.hasChanges) || !this.accepts()) return true
       this.budget.requireTime()
       this.beginCommit()
     }
-    await commitOrUndo(this.#changed, this)
+    return await commitOrUndo(this.#changed, this)
   }
 
   beginCommit(): void {
@@ -220,7 +231,7 @@ class Transaction implements TransactionContext {
     const { storage, operation } = this.#steps[index]!
     const user = this.#users.get(storage.owner)!
     if (user.refusal) return { outcome: 'failed', error: user.refusal }
-    const known = this.#outcomes.get(index)
+    const known = this.#read.get(index)
     if (known) return known
     if (operation.kind === 'timestamps') return this.#timestamps(index, user)
     return user.written.get(operation.collection)!.changes.outcome(index)

@@ -14,7 +14,7 @@ export function publicOrigin(
 
 const exposedHeaders =
   'ETag, Last-Modified, Next-Page, Total-Records, Total-Objects, Quota-Remaining, Backoff, Retry-After, Alert, ' +
-  'Content-Length, WWW-Authenticate'
+  'Content-Length, WWW-Authenticate, Preference-Applied'
 
 /** Whether web pages of an origin are allowed: those in `service.cors_origins`, and our own, whose origin browsers also send. */
 export function isAllowedOrigin(origin: string, settings: Settings): boolean {

@@ -136,6 +136,7 @@ const responseHeaders = {
   'Last-Modified': ['The timestamp as an HTTP date, in whole seconds', 'Tue, 14 Nov 2023 22:13:20 GMT'],
   'Last-Modified?': ['The stored version as an HTTP date, if any', 'Tue, 14 Nov 2023 22:13:20 GMT'],
   'Preference-Applied': ['The preference that was applied', 'return=representation'],
+  'Preference-Applied?': ['The preference that was applied, if any', 'handling=strict'],
   'WWW-Authenticate': ['Accepted authentication schemes', 'BrowserID, Bearer'],
   Allow: ['The methods that are allowed here', 'GET, HEAD, OPTIONS'],
   'Retry-After': ['Seconds to wait before a retry', 30],

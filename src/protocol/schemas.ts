@@ -74,7 +74,12 @@ const conditions = <P extends TProperties>(ifNoneMatch: TOptional<TString>, more
 export const ReadHeaders = conditions(ifOther, {})
 export const PutHeaders = conditions(version('* creates a record only if it does not exist'), {})
 export const DeleteHeaders = conditions(version('has no effect on a deletion'), { prefer })
-export const BatchHeaders = conditions(ifOther, { prefer })
+export const BatchHeaders = conditions(ifOther, {
+  prefer: text(
+    '`handling=strict`: nothing is written if any sub-request would be answered with 400 or more. ' +
+      '`return=representation`: for every deletion',
+  ),
+})
 
 export const RootHeaders = Type.Object(
   { 'x-client-state': text('The client state for an assertion'), ...credentials },

@@ -41,12 +41,21 @@ export function addBatchRoute(app: App, prefix: string): void {
       const release = services.load.acquire(steps[0]?.storage.owner ?? sender)
       if (!release) throw overload
       try {
-        const outcomes = steps.length === 0 ? [] : await services.transact(steps, call)
-        const replies = pending.map((one) =>
-          'storage' in one ? answerStep(one, outcomes.shift()!, services) : one,
-        )
+        const repliesOf = (outcomes: OperationOutcome[]) => {
+          const left = outcomes.values()
+          return pending.map((one) =>
+            'storage' in one ? answerStep(one, left.next().value!, services) : one,
+          )
+        }
+        const isAccepted = (outcomes: OperationOutcome[]) =>
+          repliesOf(outcomes).every(({ status }) => status < 400)
+        const isStrict = wantsStrict.test(headers.prefer ?? '')
+        const outcomes =
+          steps.length === 0 ? [] : await services.transact(steps, call, isStrict ? isAccepted : undefined)
+        const replies = repliesOf(outcomes)
         services.observers.batch(merged, replies)
-        return { status: 200, headers: {}, body: joinSubResponses(merged, replies) }
+        const applied: Record<string, string> = isStrict ? { 'Preference-Applied': 'handling=strict' } : {}
+        return { status: 200, headers: applied, body: joinSubResponses(merged, replies) }
       } finally {
         release()
       }
@@ -54,6 +63,9 @@ export function addBatchRoute(app: App, prefix: string): void {
     batch.schemas,
   )
 }
+
+/** Nothing is written unless every sub-request succeeds; see RFC 7240, 4.4. */
+const wantsStrict = /(?:^|[,; ])handling="?strict"?(?:$|[,; ])/i
 
 type Open = (identity: Identity) => Promise<BulkStorage>
 

@@ -109,8 +109,14 @@ export interface Services extends Clock {
    * such calls are in flight.
    */
   identify(identity: Identity, call: Call): Promise<string | null>
-  /** Runs all steps as one transaction. Rejects if the storage failed; then none has a visible effect. */
-  transact(steps: Step[], call: Call): Promise<OperationOutcome[]>
+  /**
+   * Runs all steps as one transaction. Rejects if the storage failed; then none has a visible effect, nor if `accepts` rejects the outcomes.
+   */
+  transact(
+    steps: Step[],
+    call: Call,
+    accepts?: (outcomes: OperationOutcome[]) => boolean,
+  ): Promise<OperationOutcome[]>
   /** The health of upstream services. */
   heartbeat(): Promise<{ storage: boolean; cache: boolean; permission: boolean }>
   version: { name: string; version: string; commit: string; source: string }

@@ -13,7 +13,7 @@ import { commit, name, source, version } from '../version.ts'
 import { limits } from '../load/limits.ts'
 import type { Clock } from '../domain/clock.ts'
 import type { Identity } from '../domain/credentials.ts'
-import type { Step } from '../domain/operation.ts'
+import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call } from '../routes/call.ts'
 import type { Settings } from '../settings/settings.ts'
@@ -127,7 +127,11 @@ export function createServices(
         throw error
       }
     },
-    transact: (steps: Step[], { deadlineAtMs, memory }: Call) =>
+    transact: (
+      steps: Step[],
+      { deadlineAtMs, memory }: Call,
+      accepts?: (outcomes: OperationOutcome[]) => boolean,
+    ) =>
       runTransaction(steps, {
         deadlineAtMs,
         commitReserveMs: Math.min(maxCommitReserveMs, (settings.requestTimeoutSeconds * 1000) / 3),
@@ -136,6 +140,7 @@ export function createServices(
         random: Math.random,
         locks,
         absentId,
+        accepts,
         memory,
         patienceMs: batchLimits.patienceMs,
         maxResponseBytes: batchLimits.maxResponseBytes ?? limits.batchResponseBytes,

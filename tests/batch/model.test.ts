@@ -7,7 +7,7 @@ import { zeroTimestamp, timestamp } from '../../src/domain/timestamp.ts'
 import type { Precondition } from '../../src/domain/precondition.ts'
 import { generousLimits, ModelStorage, type AppliedWrite, type ModelFault } from '../support/model-storage.ts'
 import { fresh, sequentially } from './sequential.ts'
-import { recordsOf, transact, type Result } from './transact.ts'
+import { recordsOf, strictly, transact, type Result } from './transact.ts'
 
 const cases = Number(process.env.BATCH_CASES ?? 1500)
 const collections = ['c0', 'c1', 'c2']
@@ -23,6 +23,8 @@ interface Case {
   faults: { call: number; span: number; only: string | null; fault: ModelFault }[]
   others: { call: number; collection: string; id: string; deed: 'put' | 'remove' }[]
   canStage: boolean
+  /** Whether nothing may be written if any outcome is an error. */
+  isStrict: boolean
   /** Whether collections without seeds have never been written to. */
   hasNewCollections: boolean
 }
@@ -80,12 +82,13 @@ const arbitraryCase: fc.Arbitrary<Case> = fc.record({
     maxLength: 3,
   }),
   canStage: cast(true, true, true, false),
+  isStrict: cast(true, false, false),
   hasNewCollections: cast(true, false),
 })
 
 describe('runTransaction', () => {
   it('agrees with operations executed one by one, with any failures and concurrent writers', async () => {
-    const seen = { committed: 0, undone: 0, reported: 0, rejected: 0, moved: 0, probed: 0 }
+    const seen = { committed: 0, undone: 0, reported: 0, rejected: 0, refused: 0, moved: 0, probed: 0 }
 
     await fc.assert(
       fc.asyncProperty(arbitraryCase, async (drawn) => {
@@ -102,9 +105,10 @@ describe('runTransaction', () => {
         expect(locks.size).toBe(0)
         expect(storage.earlyWrites).toEqual([])
         expectNothingTwice(storage)
-        if (result.failure === null) expectSequential(storage, operations, result)
+        const isRefused = drawn.isStrict && !strictly(result.outcomes)
+        if (result.failure === null && !isRefused) expectSequential(storage, operations, result)
         else {
-          seen.rejected += 1
+          seen[isRefused ? 'refused' : 'rejected'] += 1
           if (!isReported) {
             const twins = twinDeletions(storage, operations, result)
             const untouched = without(withoutUs(drawn, storage), twins)
@@ -141,7 +145,8 @@ async function play(drawn: Case) {
     }
   }
   const locks = new Locks()
-  const result = await transact(storage, operations, { locks })
+  const accepts = drawn.isStrict ? strictly : undefined
+  const result = await transact(storage, operations, { locks, accepts })
   return { storage, result, operations, locks }
 }
 

@@ -20,6 +20,12 @@ export interface Result {
   events: TransactionEvent[]
 }
 
+/** Accepts outcomes only if none is an error. */
+export function strictly(outcomes: OperationOutcome[]): boolean {
+  const errors = ['failed', 'precondition-failed', 'missing']
+  return outcomes.every(({ outcome }) => !errors.includes(outcome))
+}
+
 /** Runs operations on one user's storage, with five seconds on the model's clock. */
 export async function transact(
   storage: BulkStorage & { clock: ModelClock },

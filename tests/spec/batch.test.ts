@@ -625,3 +625,119 @@ describe('section 5: a member `data` next to the requests', () => {
     expect([answer.status, answer.body.errno]).toEqual([400, 109])
   })
 })
+
+describe('section 5: a strict batch', () => {
+  const strict = { headers: { Prefer: 'handling=strict' } }
+  const remove = (path: string, more: object = {}) => ({ method: 'DELETE', path, ...more })
+
+  it.each([
+    ['handling=strict', true],
+    ['return=representation, Handling="strict"', true],
+    ['handling=lenient', false],
+    ['handling=strictly', false],
+  ])('is requested by Prefer: %s: %p', async (prefer, isStrict) => {
+    const one = id()
+    const requests = [put(`${records}/${one}`, 'a'), { path: `${records}/unknown` }]
+
+    const answer = await batch({ requests }, { headers: { Prefer: prefer } })
+
+    expect(statuses(answer)).toEqual([200, 404])
+    expect(answer.headers.get('preference-applied')).toBe(isStrict ? 'handling=strict' : null)
+    expect(stored(one) !== undefined).toBe(!isStrict)
+  })
+
+  it('that succeeds is written', async () => {
+    const [one, two] = [id(), id()]
+    bridge.sandbox.write(bridge.user, 'history', [{ id: two, payload: 'old' }])
+
+    const answer = await batch(
+      { requests: [put(`${records}/${one}`, 'a'), remove(`${records}/${two}`), { path: records }] },
+      strict,
+    )
+
+    expect(statuses(answer)).toEqual([200, 204, 200])
+    expect(answer.headers.get('preference-applied')).toBe('handling=strict')
+    expect([stored(one) !== undefined, stored(two) !== undefined]).toEqual([true, false])
+  })
+
+  const changed = { headers: { 'If-Match': '"10"' } }
+  it.each<[string, number, (path: string) => object]>([
+    ['404 for a record', 404, () => ({ path: `${records}/unknown` })],
+    ['404 for a path', 404, () => ({ path: '/nowhere' })],
+    ['405', 405, () => put(`${recordsOf('tabs')}/a`, 'x')],
+    ['400 for a body', 400, (path) => put(path, 'x', { body: { data: { nonsense: 1 } } })],
+    ['400 for a query', 400, () => ({ path: `${records}?_limit=0` })],
+    ['401', 401, (path) => ({ path, headers: { Authorization: 'Bearer nobody' } })],
+    ['412 for a put', 412, (path) => put(path, 'x', changed)],
+    ['412 for a deletion', 412, (path) => remove(path, changed)],
+    ['412 for a list', 412, () => ({ path: records, ...changed })],
+    ['412 for a collection', 412, () => ({ path: `${bucket}/collections/history`, ...changed })],
+    ['413', 413, (path) => put(path, 'x'.repeat(2_000_000))],
+  ])('writes nothing for %s, and answers every request as if it had', async (_, status, refused) => {
+    const [one, two, three, kept] = [id(), id(), id(), id()]
+    const own = await startTestBridge({ writable: ['history', 'forms'] })
+    own.sandbox.write(own.user, 'history', [
+      { id: kept, payload: 'old' },
+      { id: two, payload: 'old' },
+    ])
+    own.sandbox.switches.limits.max_record_payload_bytes = 1_000_000
+    const inOwn = (request: object) =>
+      JSON.parse(JSON.stringify(request).replaceAll(bridge.user.clientState, own.user.clientState))
+    const requests = [
+      put(`${records}/${one}`, 'new'),
+      refused(`${records}/${kept}`),
+      remove(`${records}/${two}`),
+      put(`${recordsOf('forms')}/${three}`, 'new'),
+      { path: `${records}/${one}` },
+    ].map(inOwn)
+    const writes = () => own.sandbox.requests.storage.entries.filter(({ method }) => method !== 'GET')
+    const before = own.sandbox.records(own.user, 'history')
+
+    const answer = await batchOf(own)({ requests }, strict)
+
+    expect(statuses(answer)).toEqual([200, status, 204, 200, 200])
+    expect(answer.headers.get('preference-applied')).toBe('handling=strict')
+    expect(answer.body.responses[0].body.data).toMatchObject({ id: one, payload: 'new' })
+    expect(answer.body.responses[4].body).toEqual(answer.body.responses[0].body)
+    expect(writes()).toEqual([])
+    expect(own.sandbox.records(own.user, 'history')).toEqual(before)
+    await own.stop()
+  })
+
+  it('writes nothing when another client changes a record before its deletion', async () => {
+    const [one, two] = [id(), id()]
+    const at = bridge.sandbox.write(bridge.user, 'history', [{ id: two, payload: 'old' }])
+    let isFirst = true
+    storage.plan(({ method }) => {
+      if (method === 'DELETE' && isFirst) {
+        isFirst = false
+        bridge.sandbox.write(bridge.user, 'history', [{ id: two, payload: 'theirs' }])
+      }
+      return null
+    })
+
+    const answer = await batch(
+      {
+        requests: [
+          put(`${records}/${one}`, 'new'),
+          remove(`${records}/${two}`, { headers: { 'If-Match': `"${at}"` } }),
+        ],
+      },
+      strict,
+    )
+
+    expect(statuses(answer)).toEqual([200, 412])
+    expect(answer.body.responses[1].body.details.existing).toMatchObject({ id: two, payload: 'theirs' })
+    expect(stored(one) !== undefined).toBe(false)
+  })
+
+  it('can be requested by web pages, which can see that it was', async () => {
+    const answer = await batch(
+      { requests: [] },
+      { headers: { ...strict.headers, Origin: 'https://app.test' } },
+    )
+
+    expect(answer.headers.get('access-control-expose-headers')).toContain('Preference-Applied')
+    expect(answer.headers.get('preference-applied')).toBe('handling=strict')
+  })
+})

@@ -71,7 +71,7 @@ type Send = TestBridge['ask']
 
 const exposed = [
   'ETag', 'Last-Modified', 'Next-Page', 'Total-Records', 'Total-Objects', 'Quota-Remaining', 'Backoff',
-  'Retry-After', 'Alert', 'Content-Length', 'WWW-Authenticate',
+  'Retry-After', 'Alert', 'Content-Length', 'WWW-Authenticate', 'Preference-Applied',
 ] // prettier-ignore
 
 describe('section 7: headers of every response', () => {

@@ -42,6 +42,8 @@ export interface ModelCall {
   number: number
   name: CallName
   collection: string
+  /** The records that a deletion names. */
+  ids?: string[]
 }
 
 /** How a call fails; those named `after` are applied, and only the response is lost. */
@@ -296,18 +298,18 @@ export class ModelStorage implements BulkStorage {
 
   #method<Name extends CallName>(name: Name): BulkStorage[Name] {
     const applied = (...given: unknown[]) =>
-      this.#call(name, typeof given[0] === 'string' ? given[0] : '', (real) =>
-        (real[name] as (...given: unknown[]) => Promise<unknown>)(...given),
-      )
+      this.#call(name, given, (real) => (real[name] as (...given: unknown[]) => Promise<unknown>)(...given))
     return applied as BulkStorage[Name]
   }
 
   async #call<Result>(
     name: CallName,
-    collection: string,
+    given: unknown[],
     act: (real: BulkStorage) => Promise<Result>,
   ): Promise<Result> {
+    const collection = typeof given[0] === 'string' ? given[0] : ''
     const call: ModelCall = { number: this.calls.length + 1, name, collection }
+    if (name === 'remove') call.ids = given[1] as string[]
     this.calls.push(call)
     if (call.number > mostRepetitions) throw new RangeError('Endless calls')
     this.clock.nowMs += 1
