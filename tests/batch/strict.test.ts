@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { zeroTimestamp } from '../../src/domain/record.ts'
+import { zeroTimestamp } from '../../src/domain/timestamp.ts'
 import { ModelStorage, type ModelCall } from '../support/model-storage.ts'
 import { get, ifMatch, list, onlyIfAbsent, put, recordsOf, remove, strictly, transact } from './transact.ts'
 import type { Step } from '../../src/domain/operation.ts'
