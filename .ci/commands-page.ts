@@ -1,8 +1,8 @@
 // `make commands-page` writes docs/commands.md.
 import { writeFileSync } from 'node:fs'
 
-import { createProgram, describeArgument, describeOption, exitCodes } from '../src/cli/run.ts'
-import type { AnyCommand } from '../src/cli/command.ts'
+import { createProgram, describeArgument, describeOption } from '../src/cli/run.ts'
+import { exitCodes, type AnyCommand } from '../src/cli/command.ts'
 
 const introduction = `# Commands
 

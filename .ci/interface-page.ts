@@ -3,9 +3,9 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 
-import { placeholderOf } from '../src/cli/command.ts'
+import { exitCodes, placeholderOf } from '../src/cli/command.ts'
 import { accountPath } from '../src/cli/data/account-file.ts'
-import { createProgram, exitCodes } from '../src/cli/run.ts'
+import { createProgram } from '../src/cli/run.ts'
 import { defaultSettingsFile } from '../src/cli/service/systemd-unit.ts'
 import { formatAccount } from '../src/client/account.ts'
 import { createLog } from '../src/observability/log.ts'

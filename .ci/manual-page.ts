@@ -1,5 +1,5 @@
-import { createProgram, describeArgument, describeOption, exitCodes } from '../src/cli/run.ts'
-import type { AnyCommand } from '../src/cli/command.ts'
+import { createProgram, describeArgument, describeOption } from '../src/cli/run.ts'
+import { exitCodes, type AnyCommand } from '../src/cli/command.ts'
 
 const summary = 'record-storage REST access to Firefox Sync'
 

@@ -5,6 +5,17 @@ import type { Host } from './host.ts'
 export { Argument, Option } from '@commander-js/extra-typings'
 export type { CommandUnknownOpts as AnyCommand } from '@commander-js/extra-typings'
 
+/** The exit code of a command that succeeded only in part. */
+export const partialSuccess = 3
+
+/** The meaning of each exit code. */
+export const exitCodes = {
+  0: 'success',
+  1: 'failure',
+  2: 'usage error or bad settings',
+  [partialSuccess]: 'partial success',
+}
+
 /** A problem with the arguments of a command that its description does not cover. Thrown by handlers. */
 export class UsageError extends Error {}
 

@@ -2,6 +2,7 @@ import { ClientError } from '../client/errors.ts'
 import { startBridge, type Bridge } from '../service/bridge.ts'
 import { readSettings, renderProblem } from '../settings/settings.ts'
 import { createOutputLog } from './output.ts'
+import type { Insider } from '../service/observers.ts'
 import type { Host } from './host.ts'
 
 /** A bridge for one person on this machine. */
@@ -13,6 +14,8 @@ export interface LoopbackOptions {
   writable: Set<string>
   /** Maximum requests in a batch; default: that of a service. The storage commits as many together, in uploads of the size that it takes. */
   batchMaxRequests?: number
+  /** Gets the causes of failures. */
+  insider?: Insider
   /** Further settings, by their names in the environment. */
   environment: Record<string, string>
 }
@@ -22,7 +25,7 @@ export interface LoopbackOptions {
  * setting.
  */
 export function startLoopbackBridge(
-  { tokenServerUrl, port, writable, batchMaxRequests, environment }: LoopbackOptions,
+  { tokenServerUrl, port, writable, batchMaxRequests, insider, environment }: LoopbackOptions,
   host: Host,
 ): Bridge {
   const all = {
@@ -48,5 +51,6 @@ export function startLoopbackBridge(
   }
   return startBridge(settings, host, createOutputLog(settings, host, host.stderr).log, {
     isForOnePerson: true,
+    insider,
   })
 }

@@ -1,6 +1,6 @@
-import { fstatSync } from 'node:fs'
+import { fstatSync, readFileSync } from 'node:fs'
 import { createLog, type Log } from '../observability/log.ts'
-import { name } from '../version.ts'
+import { ClientError } from '../client/errors.ts'
 import type { Settings } from '../settings/settings.ts'
 
 /** An output stream of a command. Writing never throws and never blocks. */
@@ -18,11 +18,13 @@ export function outputTo(stream: NodeJS.WriteStream & { fd: number }) {
   stream.on('error', () => {})
   const isJournal = isReadByJournal(stream.fd)
   const isForProblems = stream === process.stderr
-  let last: Promise<Error | null> = Promise.resolve(null)
+  const closed = isClosed(stream.fd) ? Object.assign(new Error('it is closed'), { code: 'EBADF' }) : null
+  let last: Promise<Error | null> = Promise.resolve(closed)
   return {
     isTty: stream.isTTY,
     isJournal,
     write(text: string) {
+      if (closed) return last
       const shown = isForProblems && isJournal ? withPriorities(text) : text
       last = new Promise((resolve) => stream.write(shown, (error) => resolve(error ?? null)))
       return last
@@ -31,17 +33,36 @@ export function outputTo(stream: NodeJS.WriteStream & { fd: number }) {
   }
 }
 
-/** Writes the result of a command; returns 1 if that fails. A closed reader is no failure. */
-export async function print(
-  { stdout, stderr }: Record<'stdout' | 'stderr', Output>,
-  text: string,
-): Promise<number> {
+/** Writes data to stdout; false if its reader has closed. Rejects with `ClientError` on other errors. */
+export async function writeOut({ stdout }: { stdout: Output }, text: string): Promise<boolean> {
   const error: (Error & { code?: unknown }) | null = await stdout.write(text)
-  const code = error?.code
-  if (!error || code === 'EPIPE') return 0
-  stderr.write(`${name}: cannot write to standard output: ${String(code ?? error.message)}\n`)
-  return 1
+  if (error === null) return true
+  if (error.code === 'EPIPE') return false
+  throw new ClientError(`Cannot write to standard output: ${String(error.code ?? error.message)}`)
 }
+
+/** The same for all that a command does; returns its exit code. A closed reader is no failure. */
+export async function print(host: { stdout: Output }, text: string): Promise<number> {
+  await writeOut(host, text)
+  return 0
+}
+
+/**
+ * Whether a stream was closed when the program started (`>&-`): the runtime then opens /dev/null in its place, which would take everything.
+ * Only such a descriptor has the flag that closes it in child programs. Only Linux says so.
+ */
+function isClosed(descriptor: number): boolean {
+  try {
+    const [, flags] =
+      /^flags:\s*([0-7]+)$/m.exec(readFileSync(`/proc/self/fdinfo/${descriptor}`, 'latin1')) ?? []
+    return (parseInt(flags ?? '0', 8) & closeOnExec) !== 0
+  } catch {
+    return false
+  }
+}
+
+/** O_CLOEXEC of Linux. */
+const closeOnExec = 0o2000000
 
 // The variable alone is not enough, because it stays set after a redirection; see systemd.exec(5).
 function isReadByJournal(descriptor: number): boolean {

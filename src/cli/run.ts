@@ -1,18 +1,13 @@
 import { CommanderError, Command } from '@commander-js/extra-typings'
+import { ClientError } from '../client/errors.ts'
+import { printable } from '../client/safe-text.ts'
+import { adviceFor } from './advice.ts'
 import { commit, name, version } from '../version.ts'
-import { UsageError, type AnyCommand, type Perform } from './command.ts'
+import { exitCodes, UsageError, type AnyCommand, type Perform } from './command.ts'
 import { commandsByGroup, type Programs } from './commands.ts'
 import { print } from './output.ts'
 import { scrubEnvironment } from './service/load-settings.ts'
 import type { Host } from './host.ts'
-
-/** The meaning of each exit code. */
-export const exitCodes = {
-  0: 'success',
-  1: 'failure',
-  2: 'usage error or bad settings',
-  3: 'partial success',
-}
 
 /** The whole program as a function of the arguments after the program's name and of the operating system. Returns the exit code. */
 export async function run(args: string[], host: Host, programs?: Programs): Promise<number> {
@@ -35,8 +30,19 @@ export async function run(args: string[], host: Host, programs?: Programs): Prom
     await program.parseAsync(spelledOut(args, program), { from: 'user' })
     return code
   } catch (error) {
-    if (!(error instanceof CommanderError)) throw error
-    return error.exitCode === 0 ? print(host, shown) : 2
+    if (error instanceof CommanderError) return error.exitCode === 0 ? finish(print(host, shown), host) : 2
+    return finish(Promise.reject(error), host)
+  }
+}
+
+/** The exit code of what a command did; prints an error that is meant for users. */
+async function finish(done: Promise<number>, { stderr }: Host): Promise<number> {
+  try {
+    return await done
+  } catch (error) {
+    if (!(error instanceof ClientError)) throw error
+    stderr.write(`${name}: ${printable(error.message)}${adviceFor(error)}\n`)
+    return 1
   }
 }
 

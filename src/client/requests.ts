@@ -6,7 +6,7 @@ import { renewToken, unlessAborted } from './token.ts'
 
 /** How a client sends requests, and what it reports. */
 export interface ClientOptions {
-  /** @default the global `fetch` */
+  /** May reject with `ClientError`, which is passed on. @default the global `fetch` */
   fetch?: (url: string, init: RequestInit) => Promise<Response>
   /** Maximum retries of a request that gets 503 or 429 with a pause of up to a minute. @default 3 */
   maxPauses?: number
@@ -39,6 +39,9 @@ export interface Answer {
 /** Longer pauses are reported as an error. */
 const longestPauseSeconds = 60
 
+/** How long an outage is assumed after a request failed despite its retries, unless another one succeeds. */
+const outageMs = 60_000
+
 /** Sends the requests of one account: renews the access token, waits when asked to, and turns error responses into `ClientError`. */
 export class Requests {
   readonly options: ClientOptions
@@ -47,6 +50,8 @@ export class Requests {
   readonly #account: Account
   readonly #api: string
   #renewing: Promise<void> | null = null
+  /** Until when an outage is assumed, in ms since 1970. */
+  #downUntilMs = 0
 
   /** Renewing the token changes `account`. */
   constructor(account: Account, options: ClientOptions) {
@@ -77,7 +82,15 @@ export class Requests {
     for (let pauses = 0; ; pauses += 1) {
       const answer = await this.#sendRenewed(path, options)
       const seconds = pauseOf(answer)
-      if (pauses === maxPauses || seconds === null) return answer
+      if (seconds === null) {
+        this.#downUntilMs = 0
+        return answer
+      }
+      // An outage affects all requests, so after one has failed despite its retries, the next ones are tried once.
+      if (pauses === maxPauses || Date.now() < this.#downUntilMs) {
+        this.#downUntilMs = Date.now() + outageMs
+        return answer
+      }
       await answer.body?.cancel()
       onPause?.(seconds, answer.status)
       await (this.options.sleep ?? wait)(seconds, options.signal)
@@ -124,6 +137,7 @@ export class Requests {
       return answer
     } catch (error) {
       signal?.throwIfAborted()
+      if (error instanceof ClientError) throw error
       if (body) throw unknownOutcome(error)
       const address = bridgeUrl || '"" (set bridgeUrl)'
       throw new ClientError(`No response from the bridge at ${address}. Is it running?`, { cause: error })

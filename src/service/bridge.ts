@@ -10,7 +10,7 @@ import { createRegistry } from '../observability/registry.ts'
 import { createStatsd } from '../observability/statsd.ts'
 import { errorReply } from '../protocol/reply.ts'
 import { takeOver, type Settings } from '../settings/settings.ts'
-import { createObservers } from './observers.ts'
+import { createObservers, type Insider } from './observers.ts'
 import { addProcessMetrics } from './process-metrics.ts'
 import { connect, createServices, type BridgeHost } from './services.ts'
 import type { Log } from '../observability/log.ts'
@@ -27,6 +27,8 @@ export interface BridgeOptions {
   commitPatienceMs?: number
   /** Whether it serves one person, inside a command: it then refuses nothing for lack of resources. */
   isForOnePerson?: boolean
+  /** Gets the causes of failures. */
+  insider?: Insider
   /** Whether other processes may listen on the port too; default: `reuse_port`. */
   sharesPort?: boolean
   /** Log lines lost so far. */
@@ -49,7 +51,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const statsd = settings.statsdUrl && createStatsd(settings.statsdUrl, settings.statsdPrefix, reportUnknown)
   const registry = createRegistry()
   const { families } = registry
-  const observers = createObservers(log, registry, statsd, host.monotonicNow)
+  const observers = createObservers(log, registry, statsd, host.monotonicNow, options.insider)
   // A reload changes this copy; the start-up settings stay, to see what needs a restart.
   const exposed = { ...settings }
   const processMemory = new ProcessMemory(

@@ -19,12 +19,20 @@ const sizeBounds = [1, 2, 5, 10, 25, 50, 100, 250, 1000]
 const countedMethods = new Set(['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS'])
 const errorOutcomes = ['partial', 'unknown']
 
+/** A program in the same process that gets the causes of failures, which are never sent over HTTP. */
+export interface Insider {
+  upstreamCall?(call: UpstreamCallSummary): void
+  /** A request failed because of the token server or the storage. */
+  upstreamFailed?(error: UpstreamError): void
+}
+
 /** Creates the observers, which report events to the log, the metrics and statsd, if configured. */
 export function createObservers(
   log: Log,
   { counter, histogram }: Pick<Registry, 'counter' | 'histogram'>,
   statsd: Statsd | null,
   now: () => number,
+  insider: Insider = {},
 ) {
   const timing = (name: string, help: string, ...labels: string[]) =>
     histogram(name, help, secondsBounds, labels)
@@ -73,7 +81,9 @@ export function createObservers(
       }
     },
     /** A call to upstream ended: with a status, with a failure, or aborted. */
-    upstreamCall({ target, method, status, failure, ms }: UpstreamCallSummary) {
+    upstreamCall(call: UpstreamCallSummary) {
+      const { target, method, status, failure, ms } = call
+      insider.upstreamCall?.(call)
       calls(`${target}|${method}|${failure ?? status ?? 'aborted'}`)
       callSeconds(ms / 1000, target)
       statsd?.time(`upstream.${target}`, ms)
@@ -112,6 +122,7 @@ export function createObservers(
     /** How late the event loop was, at each check. */
     eventLoopLag: (ms: number) => lagSeconds(ms / 1000),
     error(thrown: unknown) {
+      if (thrown instanceof UpstreamError) insider.upstreamFailed?.(thrown)
       // An expected error, whatever its status.
       if (thrown instanceof ServiceError) return
       if (thrown instanceof UpstreamError) {

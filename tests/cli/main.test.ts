@@ -33,11 +33,18 @@ describe('main', () => {
     expect(exitCode).toBe(0)
   })
 
+  it.skipIf(process.platform !== 'linux')('fails if its output is closed', () => {
+    const { exitCode, stderr } = runBash('"$@" >&-', process.execPath, main, 'init')
+
+    expect(exitCode).toBe(1)
+    expect(stderr.toString()).toBe('sync-bridge: Cannot write to standard output: EBADF\n')
+  })
+
   it.each([['init'], ['completion bash']])(`fails if the output of "%s" can't be written`, (command) => {
     const { exitCode, stderr } = runBash('"$1" "$2" $3 >/dev/full', process.execPath, main, command)
 
     expect(exitCode).toBe(1)
-    expect(stderr.toString()).toEndWith('cannot write to standard output: ENOSPC\n')
+    expect(stderr.toString()).toEndWith('Cannot write to standard output: ENOSPC\n')
   })
 
   it.each([[''], ['--json']])('fails if the settings that "check %s" shows can\'t be written', (option) => {
@@ -49,7 +56,7 @@ describe('main', () => {
     const { exitCode, stderr } = runBash(command, process.execPath, main, path, option)
 
     expect(exitCode).toBe(1)
-    expect(stderr.toString()).toEndWith('cannot write to standard output: ENOSPC\n')
+    expect(stderr.toString()).toEndWith('Cannot write to standard output: ENOSPC\n')
   })
 
   it('reads settings from files, and relative names from their folder', () => {

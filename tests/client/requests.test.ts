@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { checkAccount, type Account } from '../../src/client/account.ts'
-import type { ClientError } from '../../src/client/errors.ts'
+import { ClientError } from '../../src/client/errors.ts'
 import { Requests, type ClientOptions } from '../../src/client/requests.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import type { Accounts } from '../firefox/accounts.ts'
@@ -124,6 +124,38 @@ describe('Requests', () => {
       null,
     ])
     expect(asked).toHaveLength(times)
+  })
+
+  it('tries the next ones once in an outage, until one succeeds', async () => {
+    const { asked, requests } = askOf(
+      [
+        busy(503, '0'),
+        busy(503, '0'),
+        busy(503, '0'),
+        Response.json({ data: [] }),
+        busy(503, '0'),
+        Response.json({ data: [] }),
+      ],
+      { maxPauses: 1 },
+    )
+
+    const outcomes: number[] = []
+    for (const path of ['/a', '/b', '/c', '/d'])
+      outcomes.push(
+        await requests.ask(path).then(
+          ({ status }) => status,
+          ({ status }: ClientError) => status!,
+        ),
+      )
+
+    expect(outcomes).toEqual([503, 503, 200, 200])
+    expect(asked.map((line) => line.at(-1))).toEqual(['a', 'a', 'b', 'c', 'd', 'd'])
+  })
+
+  it('passes on what the function that sends requests knows', async () => {
+    const { requests } = askOf([new ClientError('Wrong address')])
+
+    expect((await errorOf(requests.ask('/x', { method: 'POST', body: {} }))).message).toBe('Wrong address')
   })
 
   it.each([

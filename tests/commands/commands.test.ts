@@ -177,7 +177,7 @@ describe('connect', () => {
     const empty = await runWith(file, ['connect'], 'hello\n')
     const elsewhere = await runWith(file, ['connect', '--bridge', 'http://127.0.0.1:1'], lines)
 
-    expect(rejected.errors).toContain(`Token server: ${away.url.origin}\n`)
+    expect(rejected.errors).toContain(`the token server "${away.url.host}" returned 503 (in 600 s)\n`)
     expect(empty.errors).toContain('No line has the form NAME=value')
     expect(elsewhere.errors).toContain('Bridge: http://127.0.0.1:1\n')
     expect(rejected.errors).not.toContain('Bridge:')
@@ -716,6 +716,22 @@ describe('export', () => {
     expect([errors, code]).toEqual(['sync-bridge: Cannot write /dev/full (no space left)\n', 1])
   })
 
+  it('writes to standard output for --output -, and to a file whose name has the maximum length', async () => {
+    const { account } = someone('outputs')
+    const folder = makeFolder()
+    const long = join(folder, `${'x'.repeat(251)}.csv`)
+
+    const shown = await runToEnd([executablePath, 'export', 'tabs', '-fcsv', '-o', '-'], {
+      cwd: folder,
+      environment: { SYNC_BRIDGE_ACCOUNT: account },
+    })
+    const { code } = await runWith(account, ['export', 'tabs', '-fcsv', '-o', long])
+
+    expect([shown.code, code]).toEqual([0, 0])
+    expect(readFileSync(long, 'utf8')).toBe(shown.output)
+    expect(readdirSync(folder)).toHaveLength(1)
+  })
+
   it('accepts the first day of 1970, which begins before 1970 east of Greenwich', async () => {
     const { account } = someone('eastern')
     const command = ['export', 'history', '--since', '1970-01-01', '--format', 'json']
@@ -869,6 +885,17 @@ describe('export', () => {
 })
 
 describe('add', () => {
+  it('exits 3 if the bookmark is added, but its id cannot be printed', async () => {
+    const { user, account } = someone('full output')
+    const script = '"$0" add https://full.example/ --account "$1" > /dev/full'
+
+    const { errors, code } = await runToEnd(['/bin/sh', '-c', script, executablePath, account])
+
+    const [id] = [...(await bookmarksOf(user))].find(([, { bmkUri }]) => bmkUri === 'https://full.example/')!
+    expect(errors).toContain(`Cannot write to standard output: ENOSPC. The bookmark is added, as ${id}\n`)
+    expect(code).toBe(3)
+  })
+
   it('adds a bookmark to its folder, in one batch, like Firefox', async () => {
     const { user, account } = someone('adder')
     const words = ['https://new.example/', '--title', 'New', '--folder', 'menu', '--tag', 'a', '--tag', 'b c']

@@ -13,7 +13,7 @@ import {
   statSync,
   writeSync,
 } from 'node:fs'
-import { basename, dirname, join, resolve } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import { formatAccount, parseAccount, type Account } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
@@ -123,7 +123,8 @@ export function writeWhole(path: string, parts: Iterable<string>): void {
   const opened = openFile.exec(path)
   if (opened) return writeParts(Number(opened[1] ?? 1), parts)
   const target = targetOf(path)
-  const draft = join(dirname(target), `.${basename(target)}.${randomUUID()}`)
+  // Not the file's own name, which may already have the maximum length.
+  const draft = join(dirname(target), `.sync-bridge-${randomUUID()}`)
   const file = openSync(draft, 'wx', 0o600)
   try {
     writeParts(file, parts, () => fsyncSync(file))

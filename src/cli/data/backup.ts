@@ -4,7 +4,7 @@ import { collectionKeys, decryptRecord, keyPairFromHex, UnreadableRecord } from 
 import { ClientError } from '../../client/errors.ts'
 import { collectionPattern } from '../../domain/record.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import { Option, wholeNumber, type CommandFactory } from '../command.ts'
+import { Option, partialSuccess, wholeNumber, type CommandFactory } from '../command.ts'
 import {
   backupNames,
   digestOf,
@@ -16,9 +16,10 @@ import {
   type State,
 } from './backup-folder.ts'
 import { readEngines } from './engines.ts'
-import { describeAccountCommand, ownBridge } from './options.ts'
+import { describeAccountCommand } from './options.ts'
+import { countOf, someOf } from './phrases.ts'
 import { Progress } from './progress.ts'
-import { countOf, partialSuccess, readNext, someOf, withAccount, type Session } from './session.ts'
+import { withAccount, type Session } from './session.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 
 const dayMs = 86_400_000
@@ -34,15 +35,15 @@ export const backupCommand: CommandFactory = (perform) =>
     'backup',
     'back up your account into a folder',
     'The backup is complete, encrypted as in the storage, and verified. Only changes are downloaded. Exits 3 if something is missing, ' +
-      `and lists it.\n\n${ownBridge}`,
+      'and lists it.',
   )
     .argument('<DIR>', 'the folder of the backups')
     .addOption(
       new Option('--keep <N>', 'how many backups to keep').argParser(wholeNumber(1, 999_999)).default(30),
     )
     .action(
-      perform((host, folder, { keep, ...given }) =>
-        withAccount(given, host, {}, async (session) => {
+      perform((host, folder, { keep, ...options }) =>
+        withAccount(options, host, {}, async (session) => {
           try {
             const problems = await new Backup(session, folder).make(keep)
             for (const problem of problems) session.tell(problem)
@@ -153,9 +154,7 @@ class Backup {
       // A collection with an older timestamp was wiped and filled again, possibly with older records.
       const since = savedAt !== null && savedAt < lastModified ? { savedAt, saved } : null
       const found =
-        savedAt === lastModified
-          ? unchanged
-          : await readNext(client, this.#readCollection(name, since)).catch(messageOf)
+        savedAt === lastModified ? unchanged : await this.#readCollection(name, since).catch(messageOf)
       this.#progress.clear()
       if (typeof found === 'string') {
         problems.push(`${name}: ${found}`)

@@ -13,6 +13,8 @@ export interface AccountOptions {
   plainHttp?: boolean
   /** A file with the only certificates to trust. */
   ca?: string
+  /** Whether to show the requests. */
+  verbose?: boolean
 }
 
 /**

@@ -15,7 +15,9 @@ import {
 } from './account-file.ts'
 import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-choice.ts'
 import { accountOption, caOption, describeAccountCommand } from './options.ts'
-import { countOf, mozillaTokenServer, printable, trustingFetch, withBridge, type Session } from './session.ts'
+import { printable } from '../../client/safe-text.ts'
+import { countOf } from './phrases.ts'
+import { trustingFetch, withBridge, type Session } from './session.ts'
 import { askOnTerminal, readPastedLines } from './terminal.ts'
 import { textOf } from '../../client/fields.ts'
 import type { Host } from '../host.ts'
@@ -53,7 +55,9 @@ async function connect(given: AccountOptions & { tokenServer?: string }, host: H
     if (checked.syncKey === '')
       throw new ClientError('Missing: copy all lines that Firefox prints', { field: 'syncKey' })
     requireForms(checked)
-    return await withBridge(checked, bridge, given, host, {}, async (session) => {
+    const tokenServerPlace = tokenServer ? '--token-server' : 'TOKEN_SERVER_URL, or use --token-server'
+    const connection = { account: checked, bridge, given, tokenServerPlace }
+    return await withBridge(connection, host, {}, async (session) => {
       await describe(session)
       const isReset = await followsReset(former, checked, path, session)
       const formerKeys = formerKeysAfter(former, checked.keyId)
@@ -69,8 +73,6 @@ async function connect(given: AccountOptions & { tokenServer?: string }, host: H
   } catch (error) {
     if (!(error instanceof ClientError)) throw error
     host.stderr.write(`sync-bridge: ${nameOf(error)}${printable(error.message)}\n`)
-    const server = tokenServer ?? parseAccount(text ?? '').tokenServerUrl ?? mozillaTokenServer
-    if (error.status === 503) host.stderr.write(`Token server: ${printable(server)}\n`)
     host.stderr.write('Nothing was saved.\n')
     return 1
   }

@@ -7,11 +7,13 @@ import { deviceTabs } from '../../client/record-formats.ts'
 import { printable, printableLine } from '../../client/safe-text.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { isSpecial, writeWhole } from './account-file.ts'
-import { Argument, oneOf, Option, UsageError, type CommandFactory } from '../command.ts'
+import { Argument, oneOf, Option, partialSuccess, UsageError, type CommandFactory } from '../command.ts'
 import { collectYoungGarbage, type Host } from '../host.ts'
-import { describeAccountCommand, folderOption, ownBridge, sinceOption } from './options.ts'
+import { writeOut } from '../output.ts'
+import { describeAccountCommand, folderOption, sinceOption } from './options.ts'
+import { countOf, someOf } from './phrases.ts'
 import { Progress } from './progress.ts'
-import { countOf, partialSuccess, readNext, someOf, withAccount, writeOut, type Session } from './session.ts'
+import { withAccount, type Session } from './session.ts'
 
 const whats = Object.keys(exportFormats) as (keyof Exported)[]
 const formatsOf = (what: keyof Exported) => Object.keys(exportFormats[what])
@@ -21,7 +23,7 @@ export const exportCommand: CommandFactory = (perform) =>
   describeAccountCommand(
     'export',
     'write your data, decrypted, to standard output or a file',
-    `Without --format, the first one: bookmarks as HTML, which every browser imports. Exits 3 if something cannot be read, and lists it.\n\n${ownBridge}`,
+    'Without --format, the first one: bookmarks as HTML, which every browser imports. Exits 3 if something cannot be read, and lists it.',
   )
     .addArgument(new Argument('<WHAT>', 'your data').choices(whats).argParser(oneOf(whats)))
     .addOption(
@@ -34,18 +36,19 @@ export const exportCommand: CommandFactory = (perform) =>
     )
     .addOption(folderOption('only this bookmarks folder, by title or id'))
     .addOption(sinceOption)
-    .option('-o, --output <FILE>', 'the file to write; on failure it stays unchanged')
+    .option('-o, --output <FILE>', 'the file to write, - for standard output; on failure it stays unchanged')
     .option('--raw', 'keep texts exact, which is not safe in spreadsheets and terminals')
     .action(
-      perform((host, what, { folder = null, since, output = null, raw = false, ...given }) => {
+      perform((host, what, { folder = null, since, output: given = null, raw = false, ...options }) => {
+        const output = given === '-' ? null : given
         const formats = formatsOf(what)
-        const { format = formats[0]! } = given
+        const { format = formats[0]! } = options
         if (!formats.includes(format))
           throw new UsageError(`${what} cannot be written as ${format}: use ${formats.join(', ')}`)
         if (folder !== null && what !== 'bookmarks')
           throw new UsageError('--folder only applies to bookmarks')
         const choice = { format, folder, since: since?.(host.now()) ?? null, isRaw: raw }
-        return withAccount(given, host, {}, async (session) => {
+        return withAccount(options, host, {}, async (session) => {
           const reading = new Reading(session)
           const text = await write(what, reading, choice)
           reading.progress.clear()
@@ -211,7 +214,7 @@ const readers: { [What in keyof Exported]: (reading: Reading, choice: Choice) =>
           stored: { ...record.stored, payload: undefined },
         })
         // Nothing is left out, so nothing is checked.
-        const found = await readNext(client, reading.readAll(name, light, { since, checks: false }))
+        const found = await reading.readAll(name, light, { since, checks: false })
         for (const record of found) records.push(record)
       } catch (error) {
         if (!(error instanceof ClientError) || error.field !== null) throw error

@@ -2,13 +2,15 @@ import { ClientError } from '../../client/errors.ts'
 import { describeRecord } from '../../client/engines.ts'
 import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { isoOf } from '../../client/tables.ts'
-import { describeAbsent, partialSuccess, refuseKeys, withAccount, writeOut, type Session } from './session.ts'
-import { UsageError, type CommandFactory } from '../command.ts'
-import { describeAccountCommand, collectionArgument, ownBridge } from './options.ts'
+import { withAccount, type Session } from './session.ts'
+import { partialSuccess, UsageError, type CommandFactory } from '../command.ts'
+import { writeOut } from '../output.ts'
+import { describeAbsent, refuseKeys } from './collection-names.ts'
+import { collectionArgument, describeAccountCommand } from './options.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 
 export const lsCommand: CommandFactory = (perform) =>
-  describeAccountCommand('ls', 'list the collections of your account, or the records of one', ownBridge)
+  describeAccountCommand('ls', 'list the collections of your account, or the records of one')
     .addArgument(collectionArgument('the collection whose records to list'))
     .option('--json', 'print one JSON object per line, for programs')
     .option('--deleted', 'only deletions, which other devices still have to apply')
@@ -54,13 +56,23 @@ async function listRecords(
   const problem = await describeAbsent(client, name)
   if (problem !== null) throw new ClientError(problem)
   let unreadable = 0
-  let hasReader = asJson || (await writeOut(host, row(['ID', 'LAST CHANGE', 'WHAT'])))
+  let hasReader = true
+  let writing: Promise<unknown> = Promise.resolve()
+  // Reading never waits for the reader of the output, because the storage would end a list that pauses.
+  const show = (text: string) => {
+    writing = writing.then(async () => (hasReader &&= await writeOut(host, text)))
+    // Its error is thrown where it is awaited.
+    writing.catch(() => (hasReader = false))
+  }
+  if (!asJson) show(row(['ID', 'LAST CHANGE', 'WHAT']))
   for await (const page of client.collection(name).pages()) {
-    if (!hasReader) return 0
+    if (!hasReader) break
     unreadable += page.records.filter(({ clear }) => clear === null).length
     const shown = page.records.filter(({ clear }) => (clear?.deleted === true) === wantsDeleted)
-    hasReader = await writeOut(host, shown.map(asJson ? jsonLine : tableLine).join(''))
+    show(shown.map(asJson ? jsonLine : tableLine).join(''))
   }
+  await writing
+  if (!hasReader) return 0
   if (unreadable === 0) return 0
   tell(`${unreadable} of these cannot be decrypted`)
   return partialSuccess

@@ -3,24 +3,24 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ClientError } from '../../client/errors.ts'
 import { isRenewable, renewToken } from '../../client/token.ts'
-import { type CommandFactory } from '../command.ts'
-import { describeAccountCommand, ownBridge } from './options.ts'
+import { describeAccountCommand } from './options.ts'
 import { interruption } from '../signals.ts'
+import type { CommandFactory } from '../command.ts'
 import { withAccount } from './session.ts'
-import type { AccountOptions } from './bridge-choice.ts'
 import type { Account } from '../../client/account.ts'
+import type { AccountOptions } from './bridge-choice.ts'
 import type { Host } from '../host.ts'
 
 export const openCommand: CommandFactory = (perform) =>
   describeAccountCommand(
     'open',
     'show your data in your browser, decrypted there',
-    `Press Ctrl+C to stop.\n\n${ownBridge}`,
+    'Press Ctrl+C to stop.',
   ).action(perform((host, options) => open(options, host)))
 
 /** Shows the account in a browser until a signal: starts a bridge with the explorer on loopback and opens the browser. */
-function open(given: AccountOptions, host: Host): Promise<number> {
-  return withAccount(given, host, { hasExplorer: true }, async ({ client, bridgeUrl, tell }) => {
+function open(options: AccountOptions, host: Host): Promise<number> {
+  return withAccount(options, host, { hasExplorer: true }, async ({ client, bridgeUrl, tell }) => {
     await client.keysOf('bookmarks')
     await client.requests.ask('/explore', { method: 'HEAD' }).catch((error: ClientError) => {
       if (error.status !== 404) throw error

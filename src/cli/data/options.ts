@@ -1,8 +1,7 @@
 import { Argument, describeCommand, Option } from '../command.ts'
 import { readMoment } from './dates.ts'
 
-/** The paragraph about the bridge of a command. */
-export const ownBridge =
+const ownBridge =
   'Starts a bridge inside its own process, unless the account or --bridge names a running one.'
 
 /** The option for the account file. */
@@ -18,12 +17,13 @@ export const caOption = new Option(
 )
 
 /** Begins the description of a command that uses an account through a bridge; its options are `AccountOptions`. */
-export function describeAccountCommand(name: string, summary: string, details?: string) {
-  return describeCommand(name, summary, details)
+export function describeAccountCommand(name: string, summary: string, details = '') {
+  return describeCommand(name, summary, `${details}\n\n${ownBridge}`.trimStart())
     .addOption(accountOption)
     .option('--bridge <URL>', 'use this running bridge; the one that the account names by default')
     .option('--plain-http', 'allow a bridge on another machine without TLS')
     .addOption(caOption)
+    .option('-v, --verbose', 'show the requests on standard error')
 }
 
 /** The option for a folder of bookmarks. */

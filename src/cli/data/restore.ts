@@ -1,27 +1,22 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { readKey, withoutQuotes } from '../../client/account.ts'
+import { printableLine } from '../../client/safe-text.ts'
 import { describeRecord } from '../../client/engines.ts'
 import { ClientError } from '../../client/errors.ts'
 import { errno } from '../../domain/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
-import { Option, several, UsageError, type CommandFactory } from '../command.ts'
+import { Option, partialSuccess, several, UsageError, type CommandFactory } from '../command.ts'
 import { stopSignals } from '../signals.ts'
 import { backupNames, readState, type State } from './backup-folder.ts'
 import { readMoment, type Moment } from './dates.ts'
 import { readEngines } from './engines.ts'
-import { describeAccountCommand, collectionArguments, folderOption, ownBridge } from './options.ts'
+import { writeOut } from '../output.ts'
+import { collectionArguments, describeAccountCommand, folderOption } from './options.ts'
+import { countOf, someOf } from './phrases.ts'
 import { Progress } from './progress.ts'
 import { Translator, type Plan } from './restore-plan.ts'
-import {
-  countOf,
-  partialSuccess,
-  printableLine,
-  someOf,
-  withAccount,
-  writeOut,
-  type Session,
-} from './session.ts'
+import { withAccount, type Session } from './session.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
 import type { AccountOptions } from './bridge-choice.ts'
 import type { Host } from '../host.ts'
@@ -36,7 +31,7 @@ export const restoreCommand: CommandFactory = (perform) =>
     'restore',
     'show what a backup would restore; with --write, restore it',
     'DIR is a backup, or a folder of backups, whose last complete one is used. Without COLLECTION: all but clients and tabs. ' +
-      `Set BACKUP_SYNC_KEY in the environment if the backup has another sync key.\n\n${ownBridge}`,
+      'Set BACKUP_SYNC_KEY in the environment if the backup has another sync key.',
   )
     .argument('<DIR>', 'a backup, or a folder of backups')
     .addArgument(collectionArguments('the collections to restore'))
@@ -66,16 +61,19 @@ interface RestoreOptions extends AccountOptions {
  * Restores a backup: records that are missing or were deleted, and with `--overwrite` also those that differ. Writes only with `--write` or
  * `--overwrite`, on the condition that the records have not changed meanwhile.
  */
-function restore(given: string, named: string[], options: RestoreOptions, host: Host): Promise<number> {
+async function restore(given: string, named: string[], options: RestoreOptions, host: Host): Promise<number> {
   const { folder, id: ids, overwrite: overwrites = false, write: isWriting = false } = options
   const deletedSince = options.deletedSince?.(host.now()) ?? null
   if (folder !== undefined && named.some((name) => name !== 'bookmarks'))
     throw new UsageError('--folder only applies to bookmarks')
   const writes = overwrites || isWriting
   const backupKey = readBackupKey(host)
-  return withAccount(options, host, {}, async (session) => {
+  const backup = await findBackup(given)
+  const state = await readState(backup)
+  const collections = folder === undefined ? chooseCollections(state, named) : ['bookmarks']
+  // Any collection, because a backup may contain those of other programs.
+  return withAccount(options, host, { writes: writes ? collections : [] }, async (session) => {
     const { client, tell } = session
-    const backup = await findBackup(given)
     tell(`From ${backup}`)
     if (client.account.syncKey === '')
       throw new ClientError('SYNC_KEY is missing from the account', { field: 'syncKey' })
@@ -85,8 +83,6 @@ function restore(given: string, named: string[], options: RestoreOptions, host: 
     const wantedIds = folder === undefined ? null : await translator.idsOfFolder(folder)
     for (const id of ids ?? []) wantedIds?.add(id)
     const wanted = { ids: wantedIds ?? (ids ? new Set(ids) : null), deletedSince, overwrites }
-    const state = await readState(backup)
-    const collections = folder === undefined ? chooseCollections(state, named) : ['bookmarks']
     const absent = new Set(ids)
     const engines = await readEngines(client)
     const unsynced = new Set(engines === null ? [] : firefoxCollections.filter((name) => !engines[name]))
@@ -108,9 +104,7 @@ function restore(given: string, named: string[], options: RestoreOptions, host: 
       if (!isIntact)
         tell(`  the backup is damaged: it has only ${plan.saved.size} of ${countOf(records, 'record')}`)
       for (const id of plan.saved) absent.delete(id)
-      // Any collection, because a backup may contain those of other programs.
-      if (writes) session.writable.add(collection)
-      else await list(session, collection, plan)
+      if (!writes) await list(session, collection, plan)
       const isWritten = !writes || (await write(session, plan.requests, stopping))
       const left = plan.unreadable.length + plan.unmoved.size + plan.retyped.length
       isWhole &&= isWritten && isIntact && left === 0

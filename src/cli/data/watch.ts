@@ -1,9 +1,11 @@
 import { changes } from '../../client/changes.ts'
 import { Option, wholeNumber, type CommandFactory } from '../command.ts'
-import { describeAccountCommand, collectionArguments, ownBridge, sinceOption } from './options.ts'
+import { writeOut } from '../output.ts'
+import { describeAbsent, refuseKeys } from './collection-names.ts'
+import { collectionArguments, describeAccountCommand, sinceOption } from './options.ts'
 import { interruption } from '../signals.ts'
 import { jsonLine } from './ls.ts'
-import { describeAbsent, refuseKeys, withAccount, writeOut } from './session.ts'
+import { withAccount } from './session.ts'
 import type { AccountOptions } from './bridge-choice.ts'
 import type { Host } from '../host.ts'
 
@@ -11,7 +13,7 @@ export const watchCommand: CommandFactory = (perform) =>
   describeAccountCommand(
     'watch',
     'print a line of JSON for each change',
-    `Passwords and credit cards are watched only if you name them. Press Ctrl+C to stop.\n\n${ownBridge}`,
+    'Passwords and credit cards are watched only if you name them. Press Ctrl+C to stop.',
   )
     .addArgument(collectionArguments('the collections to watch; all by default'))
     .addOption(sinceOption)
@@ -20,8 +22,8 @@ export const watchCommand: CommandFactory = (perform) =>
     )
     .option('--exec <CMD>', 'a shell command to run for each change, with the line on standard input')
     .action(
-      perform((host, named = [], { since, every, exec, ...given }) =>
-        watch(given, { named, since: since?.(host.now()), everySeconds: every, command: exec }, host),
+      perform((host, named = [], { since, every, exec, ...options }) =>
+        watch(options, { named, since: since?.(host.now()), everySeconds: every, command: exec }, host),
       ),
     )
 
@@ -37,13 +39,13 @@ interface Watch {
 
 /** Prints a line of JSON for each change, or runs a command with it, until a signal. */
 function watch(
-  given: AccountOptions,
+  options: AccountOptions,
   { named, since, everySeconds, command }: Watch,
   host: Host,
 ): Promise<number> {
   const stopping = new AbortController()
   void interruption(host).then(() => stopping.abort())
-  return withAccount(given, host, {}, async ({ client, tell }) => {
+  return withAccount(options, host, {}, async ({ client, tell }) => {
     for (const name of named) {
       refuseKeys(name)
       const problem = await describeAbsent(client, name)

@@ -15,6 +15,7 @@ import {
 import { loadSettings } from './load-settings.ts'
 import { configOption, describeCommand, type CommandFactory } from '../command.ts'
 import { print } from '../output.ts'
+import { adviceOn, type Places } from '../advice.ts'
 import type { Settings } from '../../settings/settings.ts'
 import type { Host } from '../host.ts'
 
@@ -113,29 +114,17 @@ async function probeTokenServer(ask: () => Promise<unknown>): Promise<string | n
     // Only a token server rejects credentials with errors of its protocol.
     if (error instanceof ServiceError && error.status === 401) return null
     if (!(error instanceof ServiceError || error instanceof UpstreamError)) throw error
-    return error.message + (hints.find(([pattern]) => pattern.test(error.message))?.[1] ?? '')
+    return error.message + adviceOn(error.message, places)
   }
 }
 
 const clientState = '0'.repeat(32)
 const unknownIdentity = createIdentity({ scheme: 'Bearer', assertion: 'sync-bridge-check', clientState })
 
-const authority = 'its certificate is from an unknown authority; add that to service.certificate_ca_bundle'
-const hints: [RegExp, string][] = [
-  [/SELF_SIGNED|UNABLE_TO_|_ISSUER/, `: ${authority}`],
-  [/ALTNAME|HOSTNAME_MISMATCH/, ': its certificate is for another host'],
-  [
-    /CERT_(HAS_EXPIRED|NOT_YET_VALID)/,
-    ": its certificate is not valid today; renew it, or correct this machine's clock",
-  ],
-  [/ECONNREFUSED/, ': nothing listens there; check service.token_server_url'],
-  [/EPROTO/, ': no TLS there, or the handshake failed; check service.token_server_url'],
-  [
-    /Lost the connection|No response|Unusable response|is not JSON|too long/,
-    ': check service.token_server_url',
-  ],
-  [/ENOTFOUND|EAI_|DNS_/, ': the host is unknown; check service.token_server_url'],
-]
+const places: Places = {
+  tokenServer: 'service.token_server_url',
+  authority: 'add that to service.certificate_ca_bundle',
+}
 
 // After `service.eos`, the version is the error of an ended service.
 const versionMark = new RegExp(`"sync-bridge"|"errno":${errno.serviceEnded}`)
