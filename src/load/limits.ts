@@ -31,9 +31,12 @@ export const limits = {
 
   /** Timeout for the first byte of a body. */
   firstByteMs: 10_000,
-  /** A response above 256 KB is cut when its reader has read nothing for this long. */
+  /**
+   * A response above 256 KB is cut if its reader shows no progress for this long. Progress shows every 1.5 MB, the step in which the system
+   * takes more: a reader below 30 KB/s is cut.
+   */
   stalledReaderMs: 60_000,
-  /** A list is cut when another one waits for its permit, and its reader has read nothing for this long. */
+  /** The same for a list while another one waits for its permit: a reader below 300 KB/s may be cut. */
   yieldAfterMs: 5000,
 }
 

@@ -17,7 +17,7 @@ import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call } from '../routes/call.ts'
 import type { Settings } from '../settings/settings.ts'
-import type { StorageClient } from '../upstream/call.ts'
+import { StorageCalls, type StorageClient } from '../upstream/call.ts'
 import type { Observers } from './observers.ts'
 
 /** The operating system, as a bridge uses it. */
@@ -90,17 +90,19 @@ export function createServices(
     }
     notices.backoffSeconds = Math.max(notices.backoffSeconds, tokenServer.backoffSeconds(identity) ?? 0)
     const userAgent = headers['user-agent']
-    return new SyncStorage(storageClient, {
-      credentials: obtained.credentials,
-      renew: (refused) => inTime(credentials.renew(identity, refused, requestId), deadlineAtMs),
-      userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
-      deadlineAtMs,
-      requestId,
-      client: call.request,
-      tally: work,
-      holder: call,
-      notices,
-    })
+    return new SyncStorage(
+      new StorageCalls(storageClient, {
+        credentials: obtained.credentials,
+        renew: (refused) => inTime(credentials.renew(identity, refused, requestId), deadlineAtMs),
+        userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,
+        deadlineAtMs,
+        requestId,
+        client: call.request,
+        tally: work,
+        holder: call,
+        notices,
+      }),
+    )
   }
 
   return {

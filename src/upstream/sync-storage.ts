@@ -5,28 +5,54 @@ import { countRecords, readConsistently } from './consistent-read.ts'
 import { listByIds } from './list-by-ids.ts'
 import { listByQuery, ListPages } from './list.ts'
 import { chunkIds } from './request.ts'
-import { StorageWrites } from './writes.ts'
-import type { BulkStorage, ListFilter, ListOptions, ListOutcome } from '../domain/record-storage.ts'
+import { commitStaged, remove, splitDeletion, stage, write } from './writes.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type {
+  BulkStorage,
+  ListFilter,
+  ListOptions,
+  ListOutcome,
+  RecordWrite,
+} from '../domain/record-storage.ts'
+import type { StorageCalls } from './call.ts'
 
 /**
  * One user's Sync 1.5 storage, for one client request. If the storage rejects the credentials, new ones are fetched once and the call is
  * repeated. If they lead to another node, only independent reads go there; a write, or a read that continues another, is `refused`, because
  * timestamps are only valid on one node.
  */
-export class SyncStorage extends StorageWrites implements BulkStorage {
+export class SyncStorage implements BulkStorage {
+  constructor(private readonly calls: StorageCalls) {}
+
+  get owner(): string {
+    return this.calls.owner
+  }
+
+  get node(): string {
+    return this.calls.node
+  }
+
+  beginCommit(): void {
+    this.calls.beginCommit()
+  }
+
+  ignoreDeadline(): void {
+    this.calls.ignoreDeadline()
+  }
+
   /**
    * Resolves once the first chunk has been read, so that an early failure is an error and not a broken stream. The list first waits for a
    * permit, which it holds until the last byte, because the runtime buffers up to 2 MB of a response.
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
-    const { lists } = this.client.upstream
-    const { node, owner } = this
-    if (!lists.tryAcquire(node, owner)) await lists.acquire(node, owner, this.signal, this.leftMs)
+    const { client, node, owner, signal, leftMs } = this.calls
+    const { lists } = client.upstream
+    if (!lists.tryAcquire(node, owner)) await lists.acquire(node, owner, signal, leftMs)
     let document: ListPages | null = null
     try {
       const isOneRequest = !options.ids || chunkIds(options.ids).length === 1
       const list = isOneRequest ? listByQuery : listByIds
-      const outcome = await list(this, collection, options, precondition)
+      const outcome = await list(this.calls, collection, options, precondition)
       if (outcome.outcome === 'page' && outcome.page.document instanceof ListPages)
         document = outcome.page.document
       return outcome
@@ -43,7 +69,7 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
    * the record anyway.
    */
   async get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
-    const found = readRecordResponse(await this.read(recordRequest(collection, id)), id)
+    const found = readRecordResponse(await this.calls.read(recordRequest(collection, id)), id)
     if (!found) return { outcome: 'missing' }
     const { record, json } = found
     const outcome = evaluateGet(precondition, record)
@@ -52,18 +78,38 @@ export class SyncStorage extends StorageWrites implements BulkStorage {
   }
 
   collectionTimestamps() {
-    return readCollectionTimestamps(this)
+    return readCollectionTimestamps(this.calls)
   }
 
   count(collection: string, filter: ListFilter) {
-    return countRecords(this, collection, filter)
+    return countRecords(this.calls, collection, filter)
   }
 
   limits() {
-    return readLimits(this)
+    return readLimits(this.calls)
   }
 
   snapshot(collection: string, ids: string[]) {
-    return readConsistently(this, collection, ids)
+    return readConsistently(this.calls, collection, ids)
+  }
+
+  write(collection: string, records: RecordWrite[], since: Timestamp) {
+    return write(this.calls, collection, records, since)
+  }
+
+  stage(collection: string, records: RecordWrite[], since: Timestamp, batch: string | null) {
+    return stage(this.calls, collection, records, since, batch)
+  }
+
+  commitStaged(collection: string, batch: string, since: Timestamp) {
+    return commitStaged(this.calls, collection, batch, since)
+  }
+
+  remove(collection: string, ids: string[], since: Timestamp) {
+    return remove(this.calls, collection, ids, since)
+  }
+
+  splitDeletion(ids: string[]) {
+    return splitDeletion(ids)
   }
 }

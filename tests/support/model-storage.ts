@@ -9,6 +9,7 @@ import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'
 import { timestamp, type Timestamp } from '../../src/domain/timestamp.ts'
+import { StorageCalls } from '../../src/upstream/call.ts'
 import { SyncStorage } from '../../src/upstream/sync-storage.ts'
 import type { BodyStream, UpstreamResponse } from '../../src/upstream/response.ts'
 import type { UpstreamRequest } from '../../src/upstream/send.ts'
@@ -177,7 +178,7 @@ export class ModelStorage implements BulkStorage {
     const renew = () => Promise.resolve(credentials)
     const notices = { backoffSeconds: 0, alert: null, isShutDown: false, quotaRemaining: null }
     const caller = { credentials, renew, userAgent: '', notices, deadlineAtMs: Infinity }
-    this.#real = new SyncStorage(client, caller)
+    this.#real = new SyncStorage(new StorageCalls(client, caller))
   }
 
   get owner() {

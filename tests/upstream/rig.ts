@@ -17,7 +17,7 @@ import type { Precondition } from '../../src/domain/precondition.ts'
 import { createIdentity, type Identity, type SyncCredentials } from '../../src/domain/credentials.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
-import type { StorageCaller, StorageClient } from '../../src/upstream/call.ts'
+import { StorageCalls, type StorageCaller, type StorageClient } from '../../src/upstream/call.ts'
 
 /** A rig, what another device has written with it, and a client; `cleanUp` ends it. */
 export async function openRig(options?: SandboxOptions) {
@@ -87,17 +87,19 @@ async function startRig(options: SandboxOptions = {}) {
         limitsByNode: new RecentMap(1000),
         ...overrides,
       }
-      return new SyncStorage(client, {
-        credentials,
-        renew: async (refused) => {
-          renewals.push(refused)
-          return await tokenServer.exchange(identity())
-        },
-        userAgent: 'Test/1.0',
-        notices: { backoffSeconds: 0, alert: null, isShutDown: false, quotaRemaining: null },
-        deadlineAtMs: Infinity,
-        ...overrides,
-      })
+      return new SyncStorage(
+        new StorageCalls(client, {
+          credentials,
+          renew: async (refused) => {
+            renewals.push(refused)
+            return await tokenServer.exchange(identity())
+          },
+          userAgent: 'Test/1.0',
+          notices: { backoffSeconds: 0, alert: null, isShutDown: false, quotaRemaining: null },
+          deadlineAtMs: Infinity,
+          ...overrides,
+        }),
+      )
     },
     /** Writes of other devices advance the sandbox's clock, so ours may follow at once. */
     later(ms = 20) {
