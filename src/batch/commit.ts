@@ -1,12 +1,7 @@
 import { UpstreamError } from '../domain/errors.ts'
+import { retries } from '../domain/retries.ts'
 import type { TransactionContext } from './context.ts'
 import type { Phase, WrittenCollection } from './written-collection.ts'
-
-/** Pauses between attempts to complete a partly visible commit: 0.1, 0.3 and 0.9 s after it failed. */
-const forwardPausesMs = [100, 200, 600]
-/** Long enough for a restart of the storage. */
-const firstPauseMs = 250
-const maxPauseMs = 2000
 
 /** The end of an attempt after which `context.accepts` no longer holds, so that nothing may stay. */
 const refused = new UpstreamError('refused', 'A strict batch was rejected in part, and could not be undone')
@@ -27,14 +22,16 @@ export async function commitOrUndo(
   const mayBeVisible = () => context.mayBeVisible && parts.some((part) => part.mayBeVisible)
   const error = await attempt(parts, context)
   let lastError = error
-  for (const pauseMs of forwardPausesMs) {
+  for (const pauseMs of retries.forward.pausesMs) {
     if (lastError === null) return true
     // Leaves time for the undo.
     if (lastError === refused || !mayBeVisible() || budget.leftMs < pauseMs) break
     await budget.wait(pauseMs)
     lastError = await attempt(parts, context)
   }
-  for (let pauseMs = firstPauseMs; lastError !== null; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
+  const { firstPauseMs, maxPauseMs } = retries.inTurn
+  let pauseMs: number = firstPauseMs
+  for (; lastError !== null; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
     // Concurrently, because a storage that hangs costs its timeout for each.
     const endings = await Promise.all(
       parts.toReversed().map(async (part) => ({ part, ...(await part.undo()) })),

@@ -1,5 +1,6 @@
 /** What the parts of a transaction share: its options, its budget of time and memory, and the pauses between attempts. */
 import { errno, isWriteConflict, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { retries } from '../domain/retries.ts'
 import type { Locks } from '../domain/bounded.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
 import type { HeldMemory } from '../domain/record-storage.ts'
@@ -67,8 +68,6 @@ export interface TransactionContext {
   markVisible(): void
 }
 
-const firstBackoffMs = 25
-const maxBackoffMs = 1000
 const defaultPatienceMs = 15_000
 
 /** The budget of one transaction: its time, and the memory of its response. */
@@ -121,12 +120,13 @@ export class Budget {
   }
 
   /**
-   * Waits after a failed attempt with exponential backoff and jitter, so that two writers don't collide again. Ends before the deadline, to
+   * Waits after a failed attempt, longer each time and at random, so that two writers don't collide again. Ends before the deadline, to
    * leave time for one last attempt.
    */
-  async backOff(failures: number): Promise<void> {
-    const backoffMs = Math.min(maxBackoffMs, firstBackoffMs * 2 ** Math.min(failures - 1, 10))
-    await this.wait(Math.max(1, Math.min(backoffMs * (0.5 + this.#options.random()), this.leftMs - 1)))
+  async pause(failures: number): Promise<void> {
+    const { firstPauseMs, maxPauseMs } = retries.write
+    const pauseMs = Math.min(maxPauseMs, firstPauseMs * 2 ** Math.min(failures - 1, 10))
+    await this.wait(Math.max(1, Math.min(pauseMs * (0.5 + this.#options.random()), this.leftMs - 1)))
   }
 
   /** Whether nothing more may be read. */
@@ -155,15 +155,12 @@ export function noRoom(): ServiceError {
   return new ServiceError(413, errno.requestTooLarge, message)
 }
 
-/** Maximum retries while nothing is visible; giving up is harmless then. */
-const maxRetries = 5
-
 /**
- * Waits before the next attempt at a write, with backoff. Throws if there is no next attempt: the failure, or `ServiceError` 409 for a
+ * Waits before the next attempt at a write. Throws if there is no next attempt: the failure, or `ServiceError` 409 for a
  * lasting conflict. A single write is only retried after a conflict or if `shouldRetry`, because the client can repeat it. A write that
  * timed out is not sent again. Once something may be visible, `commitOrUndo` decides instead.
  */
-export async function backOff(
+export async function waitToRetry(
   { mayBeVisible, hasSeveralSteps, budget }: TransactionContext,
   failure: unknown,
   failures: number,
@@ -174,8 +171,8 @@ export async function backOff(
   const hasRetryAfter = !isConflict && failure instanceof UpstreamError && failure.retryAfterSeconds !== null
   const isFinal = hasRetryAfter || isTimeout(failure)
   const isRetryable = isConflict || (!isFinal && (hasSeveralSteps || shouldRetry))
-  if (isRetryable && !mayBeVisible && failures <= maxRetries && budget.hasTime)
-    return await budget.backOff(failures)
+  if (isRetryable && !mayBeVisible && failures <= retries.write.times && budget.hasTime)
+    return await budget.pause(failures)
   if (!isConflict || failure.status !== 409 || mayBeVisible) throw failure
   const message = 'Write conflict: other clients keep changing this collection'
   throw new ServiceError(409, errno.conflict, message, { retryAfterSeconds: failure.retryAfterSeconds })

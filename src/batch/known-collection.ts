@@ -1,17 +1,11 @@
 import { isRefusal, UpstreamError, type ServiceError } from '../domain/errors.ts'
+import { retries } from '../domain/retries.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { completeView } from './reads.ts'
-import { backOff, type TransactionContext } from './context.ts'
+import { waitToRetry, type TransactionContext } from './context.ts'
 import type { Operation } from '../domain/operation.ts'
 import type { BulkStorage, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 import type { CollectionView, Known, NumberedOperation } from './simulate.ts'
-
-// Few: while nothing is visible, giving up is harmless; afterwards, `commitOrUndo` must get its turn to undo.
-const maxMovedRounds = 4
-/** Maximum attempts to create a row, in case the storage reports it and does not keep it. */
-const maxRowRounds = 4
-/** Longer than the first upload of another client takes in a busy database. */
-const firstReadDelayMs = 100
 
 const nothing: CollectionView = { timestamp: zeroTimestamp, records: new Map(), lists: new Map() }
 
@@ -66,14 +60,14 @@ export class KnownCollection {
   async startRound(): Promise<void> {
     this.#rounds += 1
     const { budget, options } = this.context
-    if (!budget.hasTime || this.#rounds > maxMovedRounds) {
+    if (!budget.hasTime || this.#rounds > retries.round.times) {
       // The next attempt, if there is one, starts anew.
       this.#rounds = 0
       const message = `Cannot write to "${this.collection}": other clients keep changing it`
       throw new UpstreamError('refused', message, { applied: 'no' })
     }
     options.observe({ kind: 'moved-round', collections: [this.collection] })
-    await budget.backOff(this.#rounds)
+    await budget.pause(this.#rounds)
   }
 
   /** Decides operations on these records against newer versions of them; the rest of the view, and its lists, stay. */
@@ -105,7 +99,7 @@ export class KnownCollection {
     const { options, budget } = context
     const dependsOnContents = operations.some(({ operation }) => !isWholePut(operation))
     for (let round = 0, failures = 0; this.since === zeroTimestamp && isNeeded(); round += 1) {
-      if (round === maxRowRounds) {
+      if (round > retries.row.times) {
         const message = 'Cannot create the collection: the storage does not keep it'
         throw new UpstreamError('refused', message, { applied: 'no' })
       }
@@ -120,9 +114,9 @@ export class KnownCollection {
       } catch (error) {
         if (isRefusal(error)) throw error
         failures += 1
-        await backOff(context, error, failures, true)
+        await waitToRetry(context, error, failures, true)
       }
-      await budget.wait(firstReadDelayMs)
+      await budget.wait(retries.row.pauseMs)
       await this.read()
     }
   }

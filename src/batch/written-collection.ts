@@ -6,17 +6,15 @@ import {
   ServiceError,
   UpstreamError,
 } from '../domain/errors.ts'
+import { retries } from '../domain/retries.ts'
 import { timestampStepMs, type Timestamp } from '../domain/timestamp.ts'
 import { CollectionChanges, fitsOneBatch } from './collection-changes.ts'
-import { backOff, isTimeout, type TransactionContext } from './context.ts'
+import { isTimeout, waitToRetry, type TransactionContext } from './context.ts'
 import { KnownCollection } from './known-collection.ts'
 import { evaluateProbe } from './probe.ts'
 import { Undo } from './undo.ts'
 import type { BulkStorage, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import type { NumberedOperation } from './simulate.ts'
-
-/** Maximum attempts to prevent a lost write from being applied late. */
-const maxFences = 2
 
 /** The phases of a commit, in order. The uploads of all collections are visible before anything is deleted. */
 export type Phase = 'upload' | 'deletion'
@@ -157,7 +155,7 @@ export class WrittenCollection {
   async undo(): Promise<UndoResult> {
     const { storage, known, changes } = this
     if (this.#needsResolution && !(await this.#resolveDoubt()))
-      return { left: 'unknown', isFinal: this.#fences >= maxFences }
+      return { left: 'unknown', isFinal: this.#fences >= retries.fence.times }
     if (!changes.visible) return { left: 'nothing', isFinal: true }
     this.#undo ??= new Undo(storage, known, changes.visible)
     if (await this.#undo.attempt()) return { left: 'undone', isFinal: true }
@@ -180,7 +178,7 @@ export class WrittenCollection {
     const verdict = context.hasSeveralSteps ? await this.#look() : 'unclear'
     if (verdict === 'unknown') return false
     this.#fences += 1
-    if (verdict === 'unclear') this.#fences = maxFences
+    if (verdict === 'unclear') this.#fences = retries.fence.times
     else if (verdict === 'unapplied') {
       const fence = await storage
         .remove(collection, [context.options.absentId], known.since)
@@ -260,7 +258,7 @@ export class WrittenCollection {
   /** Waits before the next attempt. A lasting conflict becomes the outcome of the writes. */
   async #retryLater(failure: unknown, failures: number, shouldRetry: boolean): Promise<void> {
     try {
-      await backOff(this.context, failure, failures, shouldRetry)
+      await waitToRetry(this.context, failure, failures, shouldRetry)
     } catch (error) {
       if (!isRefusal(error)) throw error
       this.known.fail(error)
@@ -283,7 +281,7 @@ export class WrittenCollection {
     // With several steps, `commitOrUndo` decides what is tried next.
     for (let failures = 1; verdict === 'unknown' && !context.hasSeveralSteps; failures += 1) {
       if (!context.budget.hasTime) break
-      await context.budget.backOff(failures)
+      await context.budget.pause(failures)
       verdict = await this.#look()
     }
     if (verdict === 'unclear' || verdict === 'unknown') {

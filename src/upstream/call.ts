@@ -2,6 +2,7 @@ import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { collectNotices, type UpstreamResponse } from './response.ts'
 import { timestampStepMs } from '../domain/timestamp.ts'
 import { hawkHeader, storageUrl, toUserAgent, type Query } from './request.ts'
+import { retries } from '../domain/retries.ts'
 import { readStorageRefusal, type Subject } from './storage-refusal.ts'
 import type { RecentMap } from '../domain/bounded.ts'
 import type { Clock } from '../domain/clock.ts'
@@ -109,7 +110,7 @@ export class StorageCalls {
 
   /** Resolves to 200, to 404 if `mayBeMissing`, and to 304 or 412 if the headers are conditional. Throws for any other status. */
   read(request: StorageRead): Promise<UpstreamResponse> {
-    return this.#call('GET', request, false)
+    return this.#call('GET', request)
   }
 
   /**
@@ -130,7 +131,7 @@ export class StorageCalls {
     const { delay, monotonicNow } = this.client
     const waitMs = this.#stepEndsAtMs - monotonicNow()
     if (waitMs > 0) await delay(waitMs)
-    const response = await this.#call(request.method, { ...request, endpoint: this.owner }, false)
+    const response = await this.#call(request.method, { ...request, endpoint: this.owner })
     // The response to a deletion has the timestamp of the record, not of the collection.
     if (request.method === 'DELETE') this.#startClockStep()
     else this.trackChange(response.headers)
@@ -141,7 +142,7 @@ export class StorageCalls {
   async #call(
     method: UpstreamRequest['method'],
     request: StorageRead & { body?: string },
-    hasRenewed: boolean,
+    renewals = 0,
   ): Promise<UpstreamResponse> {
     const { upstream, now } = this.client
     const { notices } = this.#caller
@@ -154,13 +155,13 @@ export class StorageCalls {
     if (response.status !== 401) {
       throw readStorageRefusal(response, { subject: request.subject, isWrite: method !== 'GET' }, now())
     }
-    if (hasRenewed) {
+    if (renewals >= retries.renewal.times) {
       const message = 'The storage rejected these credentials: sign in again'
       throw new ServiceError(401, errno.invalidCredentials, message)
     }
     // Concurrent calls may have been rejected as well and be renewing the credentials already.
     if (this.#credentials === used) await (this.#renewing ??= this.#renew(used))
-    return await this.#call(method, request, true)
+    return await this.#call(method, request, renewals + 1)
   }
 
   #signed(

@@ -1,6 +1,7 @@
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { idSelector, selectsIds } from '../domain/list.ts'
+import { retries } from '../domain/retries.ts'
 import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'
 import { jsonOf, lastModifiedOf, OffsetTrail, TooLong, unusable, type UpstreamResponse } from './response.ts'
 import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
@@ -14,7 +15,6 @@ import type { StorageCalls, StorageRead } from './call.ts'
 const maxListBytes = 64 * 1024 * 1024
 /** Ids that are read at once: more would take too much memory, and block for too long. */
 const idsPerPage = 100_000
-const maxRounds = 4
 
 /**
  * Reads any number of records by id as one consistent snapshot, in as many requests as needed. Uses only the first endpoint, because a
@@ -67,7 +67,7 @@ export async function whileUnchanged<Result>(
   endpoint: string | undefined,
   read: (reads: ConsistentReads) => Promise<Result>,
 ): Promise<Result> {
-  for (let round = 0; round < maxRounds; round += 1) {
+  for (let round = 0; round <= retries.consistentRead.times; round += 1) {
     try {
       return await read(new ConsistentReads(calls, collection, endpoint))
     } catch (error) {

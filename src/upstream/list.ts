@@ -8,6 +8,7 @@ import {
   readSkip,
   selectsIds,
 } from '../domain/list.ts'
+import { retries } from '../domain/retries.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { noPrecondition, type Precondition } from '../domain/precondition.ts'
 import {
@@ -55,7 +56,7 @@ class Listing {
   }
 
   /** Requests the list; once more if its stream fails before anything was passed on. */
-  async begin(precondition: Precondition, isRepeated = false): Promise<ListOutcome> {
+  async begin(precondition: Precondition, repeats = 0): Promise<ListOutcome> {
     const { limit, position } = this.options
     // Records that are skipped here must be requested too.
     const reach = limit === undefined ? {} : { limit: limit + this.#skip }
@@ -66,10 +67,10 @@ class Listing {
       if (response.status === 304) return { outcome: 'not-modified', timestamp: current }
       if (response.status === 412) return { outcome: 'precondition-failed', timestamp: current }
       const timestamp = firstTimestampOf(position, current)
-      if (current === zeroTimestamp && !isRepeated && recordCountOf(response.headers)) {
+      if (current === zeroTimestamp && repeats < retries.list.times && recordCountOf(response.headers)) {
         // PostgreSQL reads the timestamp first, and the collection's first write came in between.
         response.stream?.cancel()
-        return await this.begin(precondition, true)
+        return await this.begin(precondition, repeats + 1)
       }
       const offset = nextOffsetOf(response.headers)
       if (offset !== null && offset === this.#offset) throw paginationLoop()
@@ -83,9 +84,9 @@ class Listing {
     } catch (error) {
       response.stream?.cancel()
       const isLost = error instanceof UpstreamError && error.failure === 'connection-lost'
-      if (response.stream === null || isRepeated || !isLost) throw error
+      if (response.stream === null || repeats >= retries.list.times || !isLost) throw error
     }
-    return await this.begin(precondition, true)
+    return await this.begin(precondition, repeats + 1)
   }
 
   #whole(response: UpstreamResponse): Pick<RecordPage, 'document' | 'count'> {

@@ -1,5 +1,6 @@
 import { UpstreamError, type UpstreamFailure } from '../domain/errors.ts'
 import { joinBytes } from '../domain/bytes.ts'
+import { retries } from '../domain/retries.ts'
 import {
   checkUsable,
   isTransient,
@@ -80,7 +81,8 @@ export function createUpstream(options: UpstreamOptions) {
   return {
     send(request: UpstreamRequest): Promise<UpstreamResponse> {
       const startedAtMs = now()
-      return send(request, startedAtMs, startedAtMs + request.timeoutMs, request.method === 'GET')
+      const repeats = request.method === 'GET' ? retries.read.times : 0
+      return send(request, startedAtMs, startedAtMs + request.timeoutMs, repeats)
     },
     /** Permits for lists, which last as long as their readers. */
     lists: permits.lists,
@@ -94,7 +96,7 @@ export function createUpstream(options: UpstreamOptions) {
     request: UpstreamRequest,
     startedAtMs: number,
     deadlineMs: number,
-    mayRepeat: boolean,
+    repeats: number,
   ): Promise<UpstreamResponse> {
     const { url } = request
     const call = new Attempt(request, deadlineMs, upstream)
@@ -144,15 +146,17 @@ export function createUpstream(options: UpstreamOptions) {
         report(request, failure.status, cause, now() - startedAtMs)
       }
     }
-    const shouldRetry = mayRepeat && (result ? isTransient(result) : isRetryable(failure))
-    if (shouldRetry && (await pauseForRetry(deadlineMs))) return await send(request, now(), deadlineMs, false)
+    const shouldRetry = repeats > 0 && (result ? isTransient(result) : isRetryable(failure))
+    if (shouldRetry && (await pauseForRetry(deadlineMs)))
+      return await send(request, now(), deadlineMs, repeats - 1)
     if (result) return result
     throw failure
   }
 
   /** Resolves to false if the deadline leaves no time for a retry. */
   async function pauseForRetry(deadlineMs: number): Promise<boolean> {
-    const pauseMs = 50 + random() * 100
+    const { minPauseMs, maxPauseMs } = retries.read
+    const pauseMs = minPauseMs + random() * (maxPauseMs - minPauseMs)
     if (now() + pauseMs >= deadlineMs) return false
     await delay(pauseMs)
     return true

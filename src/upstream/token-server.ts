@@ -2,6 +2,7 @@ import { Type } from '@sinclair/typebox'
 import { TypeCompiler, type TypeCheck } from '@sinclair/typebox/compiler'
 import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
 import { RecentMap } from '../domain/bounded.ts'
+import { retries } from '../domain/retries.ts'
 import { jsonOf, readBackoff, readRetryAfter, type UpstreamResponse } from './response.ts'
 import type { Clock } from '../domain/clock.ts'
 import { toEndpoint, type Endpoint, type Identity, type SyncCredentials } from '../domain/credentials.ts'
@@ -46,8 +47,9 @@ export class TokenServer {
     const requestedAtMs = now()
     let response = await this.#ask(identity, requestId, timeoutMs)
     let value = jsonOf(response)
-    const leftMs = deadlineAtMs - monotonicNow()
-    if (value === undefined && leftMs > 0) {
+    for (let repeats = 0; value === undefined && repeats < retries.exchange.times; repeats += 1) {
+      const leftMs = deadlineAtMs - monotonicNow()
+      if (leftMs <= 0) break
       response = await this.#ask(identity, requestId, leftMs)
       value = jsonOf(response)
     }

@@ -6,6 +6,7 @@ import { Glob, YAML } from 'bun'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { RedisStore } from '../../src/credentials/redis-store.ts'
 import { callLimits, limits } from '../../src/load/limits.ts'
+import { retries } from '../../src/domain/retries.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { collectionGate, reloadable, settingsSchema } from '../../src/settings/schema.ts'
 import { freePort } from '../support/free-port.ts'
@@ -243,6 +244,21 @@ describe('the pages for operators', () => {
 
     expect(Object.keys(limits).length).toBeLessThanOrEqual(14)
     for (const [row, ...parts] of shown) for (const part of parts) expect(rowWith(row)).toContain(` ${part}`)
+  })
+
+  it('list every retry with its figures', () => {
+    const architecture = readFileSync(join(docs, 'architecture.md'), 'utf8')
+    const rows = new Map([...architecture.matchAll(/^\| (\w+) \| .*$/gm)].map(([row, name]) => [name!, row]))
+
+    for (const [name, { times, ...pauses }] of Object.entries(
+      retries as Record<string, { times?: number }>,
+    )) {
+      const cells = rows.get(name)!.split('|')
+      if (times !== undefined) expect(cells[4]!.trim()).toBe(String(times))
+      expect(cells[5]!.match(/\d+/g)?.map(Number) ?? []).toEqual(
+        expect.arrayContaining(Object.values(pauses).flat()),
+      )
+    }
   })
 
   it('say what to do about every alert', () => {

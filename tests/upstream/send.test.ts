@@ -85,6 +85,32 @@ describe('createSend', () => {
     expect(proxy.requests).toHaveLength(1)
   })
 
+  it.each([
+    [0, 50],
+    [0.5, 100],
+    [1, 150],
+  ])('retries a read once, after a pause of 50 to 150 ms: %d', async (random, pauseMs) => {
+    for (const fault of [{ kind: 'reset-before' }, { kind: 'status', status: 502 }] satisfies Fault[]) {
+      const { proxy, send, pauses } = await start(undefined, { random: () => random })
+      proxy.plan(() => fault)
+
+      await send().catch(() => {})
+
+      expect(pauses).toEqual([pauseMs])
+    }
+  })
+
+  it.each(['POST', 'DELETE'] as const)('never retries a %s', async (method) => {
+    for (const fault of [{ kind: 'reset-before' }, { kind: 'status', status: 502 }] satisfies Fault[]) {
+      const { proxy, send, pauses } = await start()
+      proxy.plan(() => fault)
+
+      await send({ method }).catch(() => {})
+
+      expect([proxy.requests.length, pauses]).toEqual([1, []])
+    }
+  })
+
   it('times out, without a retry, if no headers arrive', async () => {
     const { proxy, send, exchanges } = await start()
     proxy.plan(() => ({ kind: 'hang' }))

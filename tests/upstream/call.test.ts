@@ -1,0 +1,54 @@
+import { afterEach, describe, expect, it } from 'bun:test'
+import { noPrecondition } from '../../src/domain/precondition.ts'
+import { limits } from '../../src/load/limits.ts'
+import { zeroTimestamp } from '../../src/domain/timestamp.ts'
+import { cleanUp, failureOf, openRig } from './rig.ts'
+
+afterEach(cleanUp)
+
+describe('StorageCalls', () => {
+  /** The permits that one more user can get. */
+  const freeOf = async ({ calls, proxy }: Awaited<ReturnType<typeof openRig>>) => {
+    let free = 0
+    while (calls.tryAcquire(proxy.url, 'another')) free += 1
+    for (let given = 0; given < free; given += 1) calls.release(proxy.url, 'another')
+    return free
+  }
+
+  it('abort a read whose client disconnects, and give its permit back', async () => {
+    const rig = await openRig()
+    const leaving = Array.from({ length: limits.callsPerUser }, () => new AbortController())
+    rig.proxy.plan(() => ({ kind: 'hang' }))
+    const reads = leaving.map(async (client) =>
+      failureOf((await rig.open({ client })).get('tabs', 'a', noPrecondition)),
+    )
+    await rig.proxy.waitFor(({ index }) => index === leaving.length - 1)
+
+    for (const client of leaving) client.abort()
+    const failures = await Promise.all(reads)
+    rig.proxy.plan(() => null)
+
+    for (const failure of failures) expect(failure).toMatchObject({ failure: 'abandoned' })
+    expect(rig.exchanges.filter(({ target, status }) => target === 'storage' && status !== null)).toEqual([])
+    expect(await freeOf(rig)).toBe(limits.callsPerUser)
+    expect(await rig.storage.get('tabs', 'a', noPrecondition)).toEqual({ outcome: 'missing' })
+  })
+
+  it('finish a write, and the reads after it, although their client disconnects', async () => {
+    const { open, proxy, has } = await openRig()
+    const at = has([{ id: 'a', payload: 'p' }])
+    const client = new AbortController()
+    const storage = await open({ client })
+    proxy.plan(({ method }) => {
+      if (method === 'POST') client.abort()
+      return null
+    })
+
+    storage.beginCommit()
+    const written = await storage.write('tabs', [{ id: 'b', payload: 'q' }], at)
+    const read = await storage.get('tabs', 'b', noPrecondition)
+
+    expect(at).not.toBe(zeroTimestamp)
+    expect([written.outcome, read.outcome]).toEqual(['committed', 'found'])
+  })
+})
