@@ -137,7 +137,9 @@ const placeTypes = {
  */
 export function* bookmarksFirefoxJson<More>(tops: BookmarkNode<More>[]): Generator<string> {
   const [roots, others] = [true, false].map((is) =>
-    tops.filter(({ record }) => Object.hasOwn(rootGuids, record.stored.id) === is),
+    tops.filter(
+      ({ record, kind }) => (Object.hasOwn(rootGuids, record.stored.id) && kind === 'folder') === is,
+    ),
   ) as [BookmarkNode<More>[], BookmarkNode<More>[]]
   if (others.length > 0) {
     const index = roots.findIndex((top) => isRoot(top, 'unfiled'))
@@ -146,7 +148,8 @@ export function* bookmarksFirefoxJson<More>(tops: BookmarkNode<More>[]): Generat
     roots.splice(index === -1 ? roots.length : index, 1, filled)
   }
   yield `{"guid":"root________","title":"","index":0,"type":"${placeTypes.folder}","root":"placesRoot","children":`
-  yield* nestedJson(flattened(roots), firefoxBookmark)
+  const entries = flattened(roots).filter(({ node }) => node.kind !== 'bookmark' || node.bookmark.url !== '')
+  yield* nestedJson(entries, firefoxBookmark)
   yield '}\n'
 }
 
@@ -164,7 +167,7 @@ function firefoxBookmark<More>({ node, index }: Placed<More>): object {
   const added = addedMs > 0 && { dateAdded: Math.floor(addedMs) * 1000 }
   return {
     ...(/^[\w-]{12}$/.test(id) && { guid: id }),
-    ...rootGuids[id],
+    ...(kind === 'folder' && rootGuids[id]),
     ...(kind !== 'separator' && { title }),
     index,
     ...added,

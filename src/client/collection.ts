@@ -1,16 +1,16 @@
+import {
+  readNextQuery,
+  readRecords,
+  readTimestamp,
+  readTotal,
+  unexpected,
+  type StoredRecord,
+} from './answers.ts'
 import { decryptRecord, parseContent, UnreadableRecord, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
-import type { StoredRecord } from './record-list.ts'
 import type { Requests } from './requests.ts'
 
-export type { StoredRecord } from './record-list.ts'
-
-/** A collection and its timestamp. */
-export interface CollectionInfo {
-  name: string
-  /** In ms since 1970. */
-  lastModified: number
-}
+export type { CollectionInfo, StoredRecord } from './answers.ts'
 
 /** A record, stored and decrypted. */
 export interface SyncRecord {
@@ -66,7 +66,7 @@ export class Collection {
   /** The number of records, and the last change in ms since 1970. */
   async count(signal?: AbortSignal): Promise<{ total: number; lastModified: number }> {
     const { headers } = await this.source.requests.ask(this.path, { method: 'HEAD', signal })
-    return { total: Number(headers.get('Total-Records')), lastModified: momentOf(headers) }
+    return { total: readTotal(headers), lastModified: readTimestamp(headers) }
   }
 
   /** Yields decrypted records. With a page size, records may be yielded twice. */
@@ -96,7 +96,7 @@ export class Collection {
           ? requests.stream(this.path + query, { signal })
           : requests
               .ask(this.path + query, { signal })
-              .then(({ body, headers }) => ({ headers, parts: [body.data] }))
+              .then(({ body, headers }) => ({ headers, parts: [readRecords(body)] }))
       // Nothing may be awaiting the request yet when it fails.
       asked.catch(() => {})
       return asked
@@ -108,14 +108,16 @@ export class Collection {
     const first = `?${query}`
     for (;;) {
       let asked: Asked | null = ask(first)
+      let query: string | null = first
       let lastModified: number | null = null
       let count = 0
       while (asked) {
         const { parts, headers }: Awaited<Asked> = await asked
-        lastModified ??= momentOf(headers)
-        // Only the query of the next URL is used, so the token is sent only to this bridge.
-        const next: string | null = headers.get('Next-Page')
-        asked = next === null ? null : ask(new URL(next).search)
+        lastModified ??= readTimestamp(headers)
+        const next: string | null = readNextQuery(headers)
+        if (next !== null && next === query) throw unexpected('the same page again')
+        query = next
+        asked = next === null ? null : ask(next)
         count += 1
         for await (const records of parts) yield { records, lastModified }
       }
@@ -158,9 +160,4 @@ async function open(
 
 function parseMeta({ id, payload = '' }: StoredRecord): ClearRecord {
   return { ...parseContent(id, payload, 'It is not JSON'), id }
-}
-
-/** Reads the ETag, which has a number of ms; proxies that compress add `W/` or `-gzip`. 0 if a proxy removed it. */
-function momentOf(headers: Headers): number {
-  return Number(/\d+/.exec(headers.get('ETag') ?? '')?.[0] ?? 0)
 }

@@ -1,13 +1,4 @@
-import { ClientError } from './errors.ts'
-
-/** A record as the bridge returns it. */
-export interface StoredRecord {
-  id: string
-  /** In ms since 1970. */
-  last_modified: number
-  payload?: string
-  sortindex?: number
-}
+import { readRecords, type StoredRecord } from './answers.ts'
 
 /** The text between two records. It can't occur inside a string, where quotes are escaped. */
 const between = '},{"id":"'
@@ -52,12 +43,12 @@ export async function* parseRecords(
   }
 
   function parse(list: string): StoredRecord[] {
+    let body: unknown
     try {
-      const { data } = JSON.parse(list)
-      if (Array.isArray(data)) return data
+      body = JSON.parse(list)
     } catch (error) {
       throw brokenOff(error)
     }
-    throw new ClientError('The bridge sent an unexpected response: it has no list of records')
+    return readRecords(body)
   }
 }

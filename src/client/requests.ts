@@ -1,7 +1,9 @@
+import { unexpected, type StoredRecord } from './answers.ts'
 import { ClientError } from './errors.ts'
 import { isRenewable, type Account } from './account.ts'
 import { wait } from './pauses.ts'
-import { parseRecords, type StoredRecord } from './record-list.ts'
+import { fieldsOf, numberOf, textOf } from './fields.ts'
+import { parseRecords } from './record-list.ts'
 import { renewToken, unlessAborted } from './token.ts'
 
 /** How a client sends requests, and what it reports. */
@@ -26,13 +28,10 @@ export interface RequestOptions {
   signal?: AbortSignal
 }
 
-// oxlint-disable-next-line typescript/no-explicit-any -- bodies of every shape
-type Body = any
-
-/** A successful response; `body` is null for HEAD. */
+/** A successful response; `body` is null for HEAD, and is read by the functions of `answers.ts`. */
 export interface Answer {
   status: number
-  body: Body
+  body: unknown
   headers: Headers
 }
 
@@ -161,26 +160,23 @@ async function read(answer: Response, { method, body: sent, signal }: RequestOpt
   const { status, headers, ok } = answer
   const isHead = method === 'HEAD'
   let cause: unknown
-  const body: Body = isHead ? null : await answer.json().catch((error: unknown) => void (cause = error))
-  const { data, responses, settings, errno } = body ?? {}
-  // Every success of a bridge has a list, a record with an id, or settings; other servers also return JSON.
-  if (ok && (isHead || Array.isArray(data ?? responses) || data?.id || settings))
+  const body: unknown = isHead ? null : await answer.json().catch((error: unknown) => void (cause = error))
+  const { data, responses, settings, errno, message } = fieldsOf(body)
+  // Every success of a bridge has a list, a record, or settings; other servers also return JSON.
+  if (ok && (isHead || [data, responses, settings].some((part) => typeof part === 'object' && part !== null)))
     return { status, body, headers }
   signal?.throwIfAborted()
   if (ok && sent) throw unknownOutcome(cause)
-  if (ok)
-    throw !cause || cause instanceof SyntaxError
-      ? new ClientError('The bridge sent an unexpected response: is this its address?')
-      : brokenOff(cause)
-  const message =
-    body?.message ??
+  if (ok) throw !cause || cause instanceof SyntaxError ? unexpected('', cause) : brokenOff(cause)
+  const reason =
+    textOf(message) ||
     (body || isHead
       ? `The bridge returned ${status}.`
       : `A proxy or another server returned ${status}: is this the address of the bridge?`)
-  const seconds = Number(headers.get('Retry-After'))
-  throw new ClientError(seconds > 0 ? `${message} (in ${seconds} s)` : message, {
+  const seconds = numberOf(headers.get('Retry-After'))
+  throw new ClientError(seconds > 0 ? `${reason} (in ${seconds} s)` : reason, {
     status,
-    errno,
+    errno: typeof errno === 'number' ? errno : null,
     // errno 104: the credentials are missing or contradictory, and a new token would not help.
     field: status !== 401 ? null : errno === 104 ? 'keyId' : 'token',
   })

@@ -1,22 +1,24 @@
 import { checkAccount, type Account } from './account.ts'
-import { Collection, type CollectionInfo } from './collection.ts'
+import {
+  readCollections,
+  readInfo,
+  readRecord,
+  type BridgeInfo,
+  type CollectionInfo,
+  type TransactionResponse,
+} from './answers.ts'
+import { Collection } from './collection.ts'
 import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
 import { Requests, type ClientOptions } from './requests.ts'
 import { loadTree, save, undo, type SaveOptions, type SaveResult } from './edit/save.ts'
-import { sendTransaction, type TransactionRequest, type TransactionResponse } from './transaction.ts'
+import { sendTransaction, type TransactionRequest } from './transaction.ts'
 import type { Edit, RecordEdit } from './edit/edit.ts'
 import type { Saved } from './edit/saved.ts'
 import type { Tree } from './edit/tree.ts'
 
-export type { TransactionRequest, TransactionResponse } from './transaction.ts'
-
-/** What the root view says about the bridge. */
-export interface BridgeInfo {
-  version: string
-  /** Maximum requests in a transaction. */
-  maxRequests: number
-}
+export type { BridgeInfo, TransactionResponse } from './answers.ts'
+export type { TransactionRequest } from './transaction.ts'
 
 /** A client for one account. */
 export class SyncClient {
@@ -38,9 +40,7 @@ export class SyncClient {
   /** The account's collections, sorted by name. */
   async collections(signal?: AbortSignal): Promise<CollectionInfo[]> {
     const { body } = await this.requests.ask(this.#path('/collections'), { signal })
-    return (body.data as { id: string; last_modified: number }[])
-      .map(({ id, last_modified }) => ({ name: id, lastModified: last_modified }))
-      .toSorted((left, right) => (left.name < right.name ? -1 : 1))
+    return readCollections(body).toSorted((left, right) => (left.name < right.name ? -1 : 1))
   }
 
   /** A collection; it need not exist. */
@@ -112,10 +112,7 @@ export class SyncClient {
   /** Reads the root view. */
   async info(): Promise<BridgeInfo> {
     const { body } = await this.requests.ask('')
-    return {
-      version: String(body.project_version),
-      maxRequests: Number(body.settings?.batch_max_requests) || 25,
-    }
+    return readInfo(body)
   }
 
   #syncKeyPair(): Promise<KeyPair> {
@@ -134,7 +131,7 @@ export class SyncClient {
         status: 404,
       })
     })
-    return collectionKeys(syncKeyPair, body.data).catch(({ name, message }: Error) => {
+    return collectionKeys(syncKeyPair, readRecord(body)).catch(({ name, message }: Error) => {
       const outdated =
         'This sync key does not decrypt the account: it is outdated, or belongs to another account.'
       throw new ClientError(name === 'UnreadableRecord' ? outdated : message, { field: 'syncKey' })

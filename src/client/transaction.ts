@@ -1,3 +1,4 @@
+import { readResponses, type TransactionResponse } from './answers.ts'
 import { unknownOutcome, type Requests } from './requests.ts'
 import type { ClientError } from './errors.ts'
 
@@ -9,14 +10,6 @@ export interface TransactionRequest {
   headers?: Record<string, string>
   /** The fields to write, for a PUT. */
   data?: { payload?: string; sortindex?: number; ttl?: number }
-}
-
-/** The response to one request of a transaction. */
-export interface TransactionResponse {
-  status: number
-  path: string
-  headers: Record<string, string>
-  body: { data?: { id: string; last_modified: number; payload?: string }; message?: string }
 }
 
 /**
@@ -45,9 +38,10 @@ export async function sendTransaction(
     // A bridge returns neither 502 nor 504; a proxy does if it loses the response.
     throw [502, 504].includes(error.status ?? 0) ? unknownOutcome(error) : error
   })
-  if (body.responses?.length !== below.length) throw unknownOutcome()
+  const responses = readResponses(body, below.length)
+  if (responses === null) throw unknownOutcome()
   return {
-    responses: body.responses,
+    responses,
     isStrict: headers.get('Preference-Applied')?.includes(preference) === true,
   }
 }
