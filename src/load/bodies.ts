@@ -27,7 +27,9 @@ export class Bodies {
 
   constructor(private readonly options: BodiesOptions) {
     options.memory.makeRoom = (asking) => {
-      const oldest = this.#bodies.values().find(({ isAuthenticated }) => !isAuthenticated)
+      const oldest = this.#bodies
+        .values()
+        .find(({ isAuthenticated, memory }) => !isAuthenticated && !memory.isEmpty)
       if (!oldest || oldest.memory === asking) return false
       this.dropForMemory(oldest)
       return true

@@ -67,6 +67,8 @@ export class MemoryBudget {
         return true
       }
       if (2 * held > this.bytes || !this.makeRoom(asking)) return false
+      // Ends the loop if nothing was freed.
+      if (this.heldBytes + bytes >= heldBytes) return false
     }
   }
 
@@ -95,6 +97,11 @@ export class RequestMemory implements HeldMemory {
     private readonly budget: MemoryBudget,
     public owner: string,
   ) {}
+
+  /** Whether nothing is held. */
+  get isEmpty(): boolean {
+    return this.#bytes === 0
+  }
 
   /** Reserves bytes; false when there is no room. */
   tryGrow(bytes: number): boolean {

@@ -211,6 +211,22 @@ describe('Bodies', () => {
     await expect(receive(bodies, post('x'.repeat(99)), 'one more')).rejects.toMatchObject({ status: 503 })
   })
 
+  it('drops no body of which nothing has arrived, because that frees nothing', async () => {
+    const bodies = createBodies({ totalBytes: 300 })
+    const [silent, holding] = [slowBody(), slowBody()]
+    const silently = receive(bodies, post(silent.stream), 'silent stranger')
+    const holdingIt = receive(bodies, post(holding.stream), 'stranger')
+    holding.send('x'.repeat(99))
+    await settle()
+
+    bodies.memory.open('user').grow(120)
+
+    await expect(holdingIt).rejects.toMatchObject({ status: 503 })
+    expect(bodies.drops()).toBe(1)
+    silent.end()
+    expect(textOf(await silently)).toBe('')
+  })
+
   it('also drops bodies for a response', async () => {
     const bodies = createBodies({ totalBytes: 300 })
     const slow = [slowBody(), slowBody()]

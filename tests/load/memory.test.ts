@@ -38,6 +38,17 @@ describe('MemoryBudget', () => {
     expect(budget.open('c').tryGrow(30)).toBe(true)
     expect(budget.heldBytes).toBe(55)
   })
+
+  it('gives up if nothing is freed, whatever is said', () => {
+    const budget = new MemoryBudget(100)
+    budget.open('a').grow(50)
+    let asked = 0
+    // Bounded, so that this test ends even if the loop does not.
+    budget.makeRoom = () => (asked += 1) < 1000
+
+    expect(budget.open('b').tryGrow(40)).toBe(false)
+    expect(asked).toBe(1)
+  })
 })
 
 describe('ProcessMemory', () => {

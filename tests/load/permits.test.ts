@@ -135,7 +135,7 @@ describe('PermitPool', () => {
 /** The number of permits that a user gets at a host. */
 function takeAll(pool: PermitPool, host: string, user: string): number {
   let taken = 0
-  while (pool.tryAcquire(host, user)) taken += 1
+  while (taken < 2000 && pool.tryAcquire(host, user)) taken += 1
   return taken
 }
 

@@ -122,11 +122,11 @@ async function startNginx(example: string, site: Site, changes: Change[]): Promi
     .map((kind) => `${kind}_temp_path ${folder.file(kind)};`)
     .join(' ')
   const file = folder.file(`nginx-${port}.conf`)
-  // Like Debian's own, which compresses.
+  // Like Debian's own, which compresses, with the worker_connections of the page.
   writeFileSync(
     file,
     `daemon off; ${userDirective}pid ${folder.file(`nginx-${port}.pid`)}; error_log stderr notice;
-events {}
+events { worker_connections 8192; }
 http { access_log off; gzip on; gzip_types application/json; ${paths} include ${siteFile}; }
 `,
   )
