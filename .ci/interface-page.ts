@@ -248,7 +248,6 @@ function pathEntries(): Entry[] {
 
 const variables: Record<string, string> = {
   SYNC_BRIDGE_ACCOUNT: 'the account file, instead of `--account`',
-  BACKUP_SYNC_KEY: 'for `restore`: the sync key of a backup from before a password reset',
 }
 
 // The help mentions them in its texts.

@@ -52,7 +52,9 @@ export function selectPage(
     sort === 'index' && scope.quirks.unsortedFirst
       ? 'sortindex IS NULL DESC, sortindex DESC, id DESC'
       : orders[sort]
-  const sql = `SELECT row, modified, bytes FROM bso WHERE ${conditions.join(' AND ')}
+  // SQLite would scan the whole collection in its order.
+  const index = ids === null ? '' : ' INDEXED BY bso_key'
+  const sql = `SELECT row, modified, bytes FROM bso${index} WHERE ${conditions.join(' AND ')}
     ORDER BY ${order} LIMIT ? OFFSET ?`
   const found = storage.database
     .query(sql)

@@ -113,7 +113,7 @@ export function seedRecords(random: SampleRandom, collection: string, count: num
         id === folder
           ? { type: 'folder', title: 'Seeded', parentid: 'unfiled', dateAdded, children }
           : { type: 'bookmark', title, bmkUri: url, parentid: folder, dateAdded, tags: [] },
-      history: (uploadedAtMs) => ({ histUri: url, title, visits: [{ date: uploadedAtMs * 1000, type: 1 }] }),
+      history: (uploadedAtMs) => ({ histUri: url, title, visits: seedVisits(uploadedAtMs) }),
       passwords: () => ({
         hostname: url,
         formSubmitURL: url,
@@ -128,6 +128,17 @@ export function seedRecords(random: SampleRandom, collection: string, count: num
     const content = Object.hasOwn(contents, collection) ? contents[collection]! : () => ({ title })
     return { id, content }
   })
+}
+
+// A page that is visited often makes a record of 800 bytes, as in real accounts.
+const visitsOfPage = 10
+
+function seedVisits(uploadedAtMs: number) {
+  const hourMs = 3_600_000
+  return Array.from({ length: visitsOfPage }, (_, index) => ({
+    date: (uploadedAtMs - index * hourMs) * 1000,
+    type: 1,
+  }))
 }
 
 /** A record before encryption, with the fields that stay visible to the server. */

@@ -26,7 +26,9 @@ async function someone(name: string, collection: string, before: ClearRecord[]) 
     const sealed = records.map((record) => encrypted(sandbox, user, collection, record))
     sandbox.write(user, collection, await Promise.all(sealed))
   }
-  const restore = (...options: string[]) => runWith(account, ['restore', folder, collection, ...options])
+  const restore = (...options: string[]) =>
+    runWith(account, ['restore', folder, collection, '--write', ...options])
+  const preview = (...options: string[]) => runWith(account, ['restore', folder, collection, ...options])
   const now = async () => {
     const keyPair = await keyPairOf(sandbox, user, collection)
     const { readable } = await decryptRecords(keyPair, sandbox.records(user, collection))
@@ -34,7 +36,7 @@ async function someone(name: string, collection: string, before: ClearRecord[]) 
   }
   await write(...before)
   await runWith(account, ['backup', folder])
-  return { user, write, restore, now }
+  return { user, write, restore, preview, now }
 }
 
 const folder = (id: string, parentid: string, children: string[]) => {
@@ -56,7 +58,7 @@ describe('restore', () => {
     const made = bookmark('made', 'menu', { bmkUri: 'HTTPS://same.example', tags: ['now'] })
     await write(folder('menu', 'places', ['made']), gone('old'), gone('other'), made)
 
-    const { code } = await restore('--write')
+    const { code } = await restore()
 
     const { old, other } = await now()
     expect(code).toBe(0)
@@ -75,7 +77,7 @@ describe('restore', () => {
     const before = await now()
     await write(folder('menu', 'places', ['other']), gone('lost'))
 
-    await restore('--write')
+    await restore()
 
     expect(await now()).toEqual(before)
   })
@@ -106,7 +108,7 @@ describe('restore', () => {
     await write(folder('menu', 'places', []), gone('box'), gone('lost'))
     await write(folder('toolbar', 'places', ['moved']), bookmark('moved', 'toolbar'))
 
-    const { code } = await restore('--write')
+    const { code } = await restore()
 
     const { menu, toolbar, box } = await now()
     expect(code).toBe(0)
@@ -122,9 +124,9 @@ describe('restore', () => {
     ])
     await write(folder('menu', 'places', []), gone('box'), gone('first'), gone('second'))
 
-    await restore('--id', 'box', '--id', 'second', '--write')
+    await restore('--id', 'box', '--id', 'second')
     const part = await now()
-    await restore('--write')
+    await restore()
 
     expect(part).toMatchObject({ box: { children: ['second'] }, first: gone('first') })
     expect(await now()).toMatchObject({ box: { children: ['first', 'second'] } })
@@ -218,7 +220,7 @@ describe('restore', () => {
     ])
     await write(folder('menu', 'places', []), gone('box'), gone('query'))
 
-    const { errors } = await restore('--write', '--id', 'query')
+    const { errors } = await restore('--id', 'query')
 
     const { query, unfiled } = await now()
     expect(errors).toContain('1 of them will be in Other Bookmarks, because their folder was deleted')
@@ -303,7 +305,7 @@ describe('restore', () => {
     sandbox.remove(user, 'bookmarks')
     await write(...roots)
 
-    const { errors } = await restore('--write')
+    const { errors } = await restore()
 
     expect(errors).toContain('in Other Bookmarks, because the backup has them inside themselves: a')
     expect(await now()).toMatchObject({
@@ -317,17 +319,17 @@ describe('restore', () => {
 
   it('lists in their folder what an earlier restore has written without it', async () => {
     const all = ['a', 'b', 'c', 'd']
-    const { write, restore, now } = await someone('stopped', 'bookmarks', [
+    const { write, restore, preview, now } = await someone('stopped', 'bookmarks', [
       folder('toolbar', 'places', all),
       ...all.map((id) => bookmark(id, 'toolbar')),
     ])
     await write(folder('toolbar', 'places', ['d']), gone('c'))
 
-    const { errors, code } = await restore('--write')
+    const { errors, code } = await restore()
 
     expect([errors, code]).toEqual([expect.stringContaining('2 written, 0 skipped'), 0])
     expect((await now()).toolbar!.children).toEqual(all)
-    expect((await restore()).errors).toContain('bookmarks: 0 to write, 0 different')
+    expect((await preview()).errors).toContain('bookmarks: 0 to write, 0 different')
   })
 
   it('lists a moved bookmark where it is if --overwrite was interrupted, and the second run is without it', async () => {
@@ -339,13 +341,13 @@ describe('restore', () => {
     // The interrupted run has only taken it out of the toolbar.
     await write(folder('menu', 'places', []), bookmark('a', 'toolbar'))
 
-    await restore('--write')
+    await restore()
 
     expect(await now()).toMatchObject({ menu: { children: [] }, toolbar: { children: ['a'] } })
   })
 
   it('lists a bookmark in its folder that no folder of the backup lists', async () => {
-    const { user, write, restore, now } = await someone('unlisted', 'bookmarks', [
+    const { user, write, restore, preview, now } = await someone('unlisted', 'bookmarks', [
       folder('menu', 'places', ['a', 'box']),
       ...['a', 'b', 'c'].map((id) => bookmark(id, 'menu')),
       folder('box', 'menu', ['c']),
@@ -353,10 +355,10 @@ describe('restore', () => {
     sandbox.remove(user, 'bookmarks')
     await write(folder('toolbar', 'places', []))
 
-    await restore('--write')
+    await restore()
 
     expect(await now()).toMatchObject({ menu: { children: ['a', 'box', 'b'] }, box: { children: ['c'] } })
-    expect((await restore()).errors).toContain('bookmarks: 0 to write')
+    expect((await preview()).errors).toContain('bookmarks: 0 to write')
   })
 
   it('keeps the title of a page that was visited again under another id', async () => {
@@ -364,7 +366,7 @@ describe('restore', () => {
     const { write, restore, now } = await someone('visitor', 'history', [{ id: 'old', ...page }])
     await write(gone('old'), { id: 'new', ...page, title: 'now', visits: [] })
 
-    await restore('--write')
+    await restore()
 
     expect(await now()).toMatchObject({ old: { ...page, title: 'now' }, new: { title: 'now', visits: [] } })
     expect((await restore('--overwrite')).errors).toContain('history: 0 to write')
@@ -380,7 +382,7 @@ describe('restore', () => {
     const imported = { ...login, formSubmitURL: 'https://a.example' }
     await write(gone('{old}'), gone('{other}'), { id: '{new}', ...imported, password: 'now' })
 
-    const { errors } = await restore('--write')
+    const { errors } = await restore()
     const kept = await now()
     await restore('--overwrite')
 
@@ -397,7 +399,7 @@ describe('restore', () => {
     ])
     await write(gone('old'), gone('other'), { id: 'new', ...stored, data: '{"a":2}' })
 
-    const { errors } = await restore('--write')
+    const { errors } = await restore()
     const kept = await now()
     await restore('--overwrite')
 
@@ -467,7 +469,7 @@ describe('restore', () => {
     sandbox.remove(user, 'forms')
     sandbox.switches.batching = false
 
-    const { errors, code } = await restore('--write')
+    const { errors, code } = await restore()
 
     sandbox.switches.batching = true
     expect([errors, code]).toEqual([expect.stringContaining('250 written, 0 skipped'), 0])

@@ -1,35 +1,32 @@
-import { mkdir, mkdtemp, readdir, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { collectionKeys, decryptRecord, keyPairFromHex, UnreadableRecord } from '../../client/crypto.ts'
 import { ClientError } from '../../client/errors.ts'
 import { collectionPattern } from '../../domain/record.ts'
+import { errno } from '../../domain/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { Option, partialSuccess, wholeNumber, type CommandFactory } from '../command.ts'
+import { findProblems } from './backup-checks.ts'
+import { CollectionWriter, type Saved } from './backup-collection.ts'
 import {
-  backupNames,
-  digestOf,
-  fileOf,
   incompleteMark,
+  readBackups,
   readRecords,
-  readState,
-  timeOf,
+  writeState,
+  type Backup,
   type State,
 } from './backup-folder.ts'
-import { readEngines } from './engines.ts'
+import { RecordKeys } from './record-keys.ts'
+import { listBackups } from './backup-list.ts'
+import { ensureTwoCopies, findOutdated, removeBackups } from './backup-rotation.ts'
+import { enginesOf, readEngines, type Engines } from './engines.ts'
 import { describeAccountCommand } from './options.ts'
 import { countOf, someOf } from './phrases.ts'
 import { Progress } from './progress.ts'
 import { withAccount, type Session } from './session.ts'
-import type { StoredRecord } from '../../client/collection.ts'
 
 const dayMs = 86_400_000
 
-/**
- * Makes a backup: a new folder named after the current time, with a file per collection and a record per line, encrypted as in the storage.
- * Reads only what has changed since the last backup, and verifies what was written by decrypting it.
- *
- * If something is missing, the name says so, no old backup is removed, and the exit code is 3. A failure leaves no backup.
- */
 export const backupCommand: CommandFactory = (perform) =>
   describeAccountCommand(
     'backup',
@@ -39,35 +36,43 @@ export const backupCommand: CommandFactory = (perform) =>
   )
     .argument('<DIR>', 'the folder of the backups')
     .addOption(
-      new Option('--keep <N>', 'how many backups to keep').argParser(wholeNumber(1, 999_999)).default(30),
+      new Option('--keep <N>', 'how many complete backups to keep')
+        .argParser(wholeNumber(1, 999_999))
+        .default(30),
     )
+    .option('--list', 'list the backups: date, records, size, and whether each is complete')
     .action(
-      perform((host, folder, { keep, ...options }) =>
-        withAccount(options, host, {}, async (session) => {
-          try {
-            const problems = await new Backup(session, folder).make(keep)
-            for (const problem of problems) session.tell(problem)
-            return problems.length > 0 ? partialSuccess : 0
-          } catch (error) {
-            if (!isFileError(error)) throw error
-            throw new ClientError(`Cannot write ${error.path ?? folder} (${reasonOf(error)})`, {
-              cause: error,
-            })
-          }
-        }),
-      ),
+      perform((host, folder, { keep, list = false, ...options }) => {
+        if (list) return listBackups(folder, host)
+        return withAccount(options, host, {}, (session) => makeBackup(session, folder, keep))
+      }),
     )
+
+/**
+ * Makes a backup: a new folder named after the current time, with a file for each collection and a record in each line, encrypted as in the
+ * storage. Reads only what has changed since the last backup.
+ *
+ * If something is missing, the name says so, no older backup is removed, and the exit code is 3. A failure leaves no backup.
+ */
+async function makeBackup(session: Session, folder: string, keep: number): Promise<number> {
+  try {
+    const problems = await new BackupRun(session, folder).make(keep)
+    for (const problem of problems) session.tell(problem)
+    return problems.length > 0 ? partialSuccess : 0
+  } catch (error) {
+    if (!isFileError(error)) throw error
+    throw new ClientError(`Cannot write ${error.path ?? folder} (${reasonOf(error)})`, { cause: error })
+  }
+}
 
 function isFileError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && typeof (error as NodeJS.ErrnoException).syscall === 'string'
 }
 
-class Backup {
+class BackupRun {
   readonly #session: Session
   readonly #folder: string
   readonly #progress: Progress
-  /** After all backups, because the last one by name is the one to continue and to restore, even if the clock was reset. */
-  #earliestMs = 0
 
   constructor(session: Session, folder: string) {
     this.#session = session
@@ -77,41 +82,58 @@ class Backup {
 
   /** Makes the backup; returns what is missing. */
   async make(keep: number): Promise<string[]> {
-    const { tell } = this.#session
+    const { client, tell } = this.#session
     await mkdir(this.#folder, { recursive: true, mode: 0o700 })
-    await this.#clean()
-    const { all, complete } = await backupNames(this.#folder)
-    this.#earliestMs = timeOf(all.at(-1) ?? '') + 1
-    const last = complete.length > 0 ? join(this.#folder, complete.at(-1)!) : null
-    const draft = await mkdtemp(join(this.#folder, '.draft-'))
+    await this.#removeDrafts()
+    const { earlier, sequence } = await this.#findEarlier()
+    const path = await mkdtemp(join(this.#folder, `${draftPrefix()}${process.pid}-`))
     try {
-      const problems = await this.#fill(draft, last)
-      if (problems.length > 0) {
-        const name = await this.#giveName(draft, incompleteMark)
-        tell(`To accept ${join(this.#folder, name)} as it is, rename it without "${incompleteMark}"`)
-        return problems
-      }
-      const name = await this.#giveName(draft)
-      tell(`${join(this.#folder, name)} is complete`)
-      const oldest = [...complete, name].at(-keep) ?? ''
-      for (const each of all)
-        if (each < oldest) await rm(join(this.#folder, each), { recursive: true, force: true })
-      return []
+      const state = await this.#fill(path, earlier)
+      const { problems } = state
+      const draft = { name: path, path, isComplete: problems.length === 0, state: { ...state, sequence } }
+      const outdated = draft.isComplete
+        ? await findOutdated(earlier, draft, keep, client.account.syncKey)
+        : []
+      const leaving = new Set(outdated)
+      const staying = earlier.filter((each) => !leaving.has(each))
+      await ensureTwoCopies(draft, staying)
+      await writeState(path, draft.state)
+      const name = await this.#giveName(path, draft.isComplete)
+      if (draft.isComplete) tell(`${name} is complete`)
+      else tell(`To accept ${name} as it is, rename it without "${incompleteMark}"`)
+      await removeBackups(outdated)
+      return problems
     } catch (error) {
-      await rm(draft, { recursive: true })
+      await rm(path, { recursive: true, force: true })
       throw error
     } finally {
       this.#progress.clear()
     }
   }
 
-  /** Names a draft after the current time, later if there is a later backup or that name is taken. */
-  async #giveName(draft: string, mark = ''): Promise<string> {
-    for (let atMs = Math.max(this.#session.host.now(), this.#earliestMs); ; atMs += 1) {
-      const name = new Date(atMs).toISOString().replaceAll(':', '-') + mark
+  /** The earlier backups of this account, oldest first, and the place of the next one. Names the others. */
+  async #findEarlier(): Promise<{ earlier: Backup[]; sequence: number }> {
+    const { client, tell } = this.#session
+    const { backups, damaged } = await readBackups(this.#folder)
+    for (const { path, reason } of damaged) tell(`${path} is damaged, and not used: ${reason}`)
+    const isOwn = ({ state }: Backup) => state.bucket === client.account.bucket
+    const foreign = backups.filter((each) => !isOwn(each)).map(({ name }) => name)
+    if (foreign.length > 0)
+      tell(
+        `${countOf(foreign.length, 'backup')} of another account, or from before a password reset, not counted or removed: ${someOf(foreign)}`,
+      )
+    const sequences = backups.map(({ state }) => state.sequence)
+    return { earlier: backups.filter(isOwn), sequence: Math.max(0, ...sequences) + 1 }
+  }
+
+  /** Names a draft after the current time, or later if that name is taken; returns its path. */
+  async #giveName(draft: string, isComplete: boolean): Promise<string> {
+    for (let atMs = this.#session.host.now(); ; atMs += 1) {
+      const time = new Date(atMs).toISOString().replaceAll(':', '-')
+      const path = join(this.#folder, time + (isComplete ? '' : incompleteMark))
       try {
-        await rename(draft, join(this.#folder, name))
-        return name
+        await rename(draft, path)
+        return path
       } catch (error) {
         const { code } = error as NodeJS.ErrnoException
         if (code !== 'ENOTEMPTY' && code !== 'EEXIST') throw error
@@ -119,172 +141,143 @@ class Backup {
     }
   }
 
-  /** Removes drafts of killed runs after a day. */
-  async #clean(): Promise<void> {
+  /** Removes the drafts of killed runs; those of other machines after a day. */
+  async #removeDrafts(): Promise<void> {
     const names = await readdir(this.#folder)
-    for (const draft of names.filter((name) => name.startsWith('.draft-'))) {
+    for (const name of names.filter((each) => each.startsWith('.draft-'))) {
+      const path = join(this.#folder, name)
       // Another run may have renamed it by now.
-      const found = await stat(join(this.#folder, draft)).catch(() => null)
-      if (found && this.#session.host.now() - found.mtimeMs > dayMs)
-        await rm(join(this.#folder, draft), { recursive: true, force: true })
+      const found = await stat(path).catch(() => null)
+      const pid = name.startsWith(draftPrefix())
+        ? Number(/^\d+/.exec(name.slice(draftPrefix().length))?.[0])
+        : NaN
+      const isOver = Number.isNaN(pid)
+        ? this.#session.host.now() - (found?.mtimeMs ?? 0) > dayMs
+        : !isRunning(pid)
+      if (found && isOver) await rm(path, { recursive: true, force: true })
     }
   }
 
-  /** Writes all collections into a folder: the records of the last backup, and changes since. Returns what is missing. */
-  async #fill(draft: string, last: string | null): Promise<string[]> {
+  /** Saves all collections into a folder. */
+  async #fill(draft: string, earlier: Backup[]): Promise<Omit<State, 'sequence'>> {
     const { client, tell } = this.#session
-    const before: State = last ? await readState(last) : new Map()
-    const state: State = new Map()
+    const { account } = client
+    const writer = new CollectionWriter(client, draft, this.#progress)
+    const state: State['collections'] = new Map()
     const problems: string[] = []
-    // Without these, every collection is read completely.
-    const engines = (await readEngines(client)) ?? {}
-    const collections = await client.collections()
-    for (const [index, { name, lastModified }] of collections.entries()) {
-      // Names become file names, and BRIDGE_URL may name a malicious bridge.
+    const failed = new Set<string>()
+    let engines: Engines = {}
+    const listed = new Map((await client.collections()).map((each) => [each.name, each.lastModified]))
+    const expected = new Set([
+      'crypto',
+      'meta',
+      ...listed.keys(),
+      ...(earlier.at(-1)?.state.collections.keys() ?? []),
+    ])
+    // The keys, and what Firefox syncs, are needed for the others.
+    const names = ['crypto', 'meta', ...[...expected.difference(new Set(['crypto', 'meta']))].toSorted()]
+    for (const [index, name] of names.entries()) {
+      // Names become file names, and come from the bridge and from a record.
       if (!collectionPattern.test(name)) {
         problems.push(`${JSON.stringify(name)}: not a valid collection name`)
         continue
       }
+      const lastModified = listed.get(name) ?? null
       const syncId = engines[name]?.syncID ?? null
-      const known = before.get(name)
-      const isIntact = known?.syncId === syncId && known.sha256 === (await digestOf(last!, name))
-      const saved = isIntact ? await collect(readRecords(last!, name)) : []
-      const savedAt = isIntact ? Number(known.etag.replaceAll('"', '')) : null
-      const unchanged = { fresh: 0, all: saved, changedAt: lastModified, stored: saved.length }
-      // A collection with an older timestamp was wiped and filled again, possibly with older records.
-      const since = savedAt !== null && savedAt < lastModified ? { savedAt, saved } : null
-      const found =
-        savedAt === lastModified ? unchanged : await this.#readCollection(name, since).catch(messageOf)
+      const source = { name, lastModified, syncId, earlier: earlier.toReversed() }
+      const saved = await writer.save(source).catch(messageOf)
       this.#progress.clear()
-      if (typeof found === 'string') {
-        problems.push(`${name}: ${found}`)
-        before.delete(name)
+      if (typeof saved === 'string') {
+        problems.push(`${name}: ${saved}`)
+        failed.add(name)
         continue
       }
-      await write(
-        join(draft, fileOf(name)),
-        found.all.map((record) => `${JSON.stringify(record)}\n`).join(''),
+      state.set(name, saved.about)
+      problems.push(...saved.problems)
+      if (name === 'crypto') writer.keys = await this.#readKeys(draft, problems)
+      if (name === 'meta') {
+        engines = await savedEngines(draft, problems)
+        for (const engine of Object.keys(engines).toSorted()) if (!expected.has(engine)) names.push(engine)
+      }
+      tell(`[${index + 1}/${names.length}] ${name}: ${summaryOf(saved)}`)
+    }
+    problems.push(...(await this.#findWiped(state)))
+    const unreadable = [...state].flatMap(([name, saved]) => saved.unreadable.map((id) => `${name}/${id}`))
+    if (unreadable.length > 0)
+      tell(
+        `${countOf(unreadable.length, 'record')} cannot be decrypted, and kept as they are: ${someOf(unreadable)}`,
       )
-      const sha256 = await digestOf(draft, name)
-      if (sha256 === null) throw new ClientError(`Cannot read ${join(draft, fileOf(name))}`)
-      const [records, unreadable] = [found.all.length, known?.unreadable ?? 0]
-      state.set(name, { etag: `"${found.changedAt}"`, syncId, records, sha256, unreadable })
-      const news = savedAt === lastModified ? 'unchanged' : countOf(found.fresh, 'record')
-      tell(`[${index + 1}/${collections.length}] ${name}: ${news}`)
-      if (found.stored > found.all.length)
-        problems.push(`${name}: received only ${found.all.length} of ${found.stored} records`)
-      // A proxy may remove the ETag; then the time of the change is 0.
-      const hasMoment = found.changedAt > 0 || found.fresh === 0
-      if (hasMoment && found.changedAt < lastModified) problems.push(`${name}: was emptied while it was read`)
-    }
-    problems.push(...shrunk(before, state))
-    const enginesNow = (await readEngines(client)) ?? {}
-    for (const [name, { syncId }] of state) {
-      const now = enginesNow[name]?.syncID ?? null
-      // The backup may mix records from before and after the wipe.
-      if (syncId !== null && now !== null && now !== syncId)
-        problems.push(`${name}: was wiped while it was read`)
-    }
-    // If the keys could not be read, that is already one of the problems.
-    const isUnread = collections.some(({ name }) => name === 'crypto') && !state.has('crypto')
-    if (!isUnread) problems.push(...(await this.#check(draft, state, before)))
-    await write(join(draft, 'state.json'), JSON.stringify(Object.fromEntries(state), null, 2))
-    return problems
-  }
-
-  /**
-   * Reads a collection, or its changes since it was saved. Resolves to all records, the number of new ones, and the number in the storage.
-   */
-  async #readCollection(
-    name: string,
-    since: { savedAt: number; saved: StoredRecord[] } | null,
-  ): Promise<{ fresh: number; all: StoredRecord[]; changedAt: number; stored: number }> {
-    const collection = this.#session.client.collection(name)
-    const all = new Map((since?.saved ?? []).map((record) => [record.id, record]))
-    const fresh = new Set<string>()
-    let changedAt = 0
-    for await (const page of collection.storedPages({ since: since?.savedAt })) {
-      for (const record of page.records) {
-        all.set(record.id, record)
-        fresh.add(record.id)
-      }
-      changedAt = page.lastModified
-      this.#progress.show(`${name}: ${countOf(fresh.size, 'record')} read`)
-    }
-    let counted = await collection.count()
-    // The storage reads the timestamp before it counts, so the count may include a write in between.
-    if (counted.total > all.size) counted = await collection.count()
-    // Concurrent writes are part of the next backup.
-    const stored = counted.lastModified === changedAt ? counted.total : 0
-    // Firefox deletes one of two records for a login without a tombstone; restored, it would replace the other. Other records may have expired.
-    const isLoginGone = name === 'passwords' && stored > 0 && stored < all.size
-    // Some may also have been added with an old timestamp.
-    if (since !== null && (stored > all.size || isLoginGone)) return this.#readCollection(name, null)
-    return { fresh: fresh.size, all: [...all.values()], changedAt, stored }
-  }
-
-  /** Verifies the backup by decrypting it; returns the problems, and records how many records can't be decrypted. */
-  async #check(draft: string, state: State, before: State): Promise<string[]> {
-    const { client, tell } = this.#session
-    const { syncKey } = client.account
-    if (syncKey === '') {
-      tell('Cannot check that the backup can be decrypted: SYNC_KEY is missing from the account')
-      return []
-    }
-    const problems: string[] = []
-    const keys = (await collect(readRecords(draft, 'crypto'))).find(({ id }) => id === 'keys')
-    if (!keys) return ['The storage has no keys for this account: sync a Firefox first']
-    const keysOf = await collectionKeys(keyPairFromHex(syncKey), keys).catch((error: unknown) =>
-      messageOf(error),
+    problems.push(
+      ...findProblems(
+        state,
+        earlier.filter(({ isComplete }) => isComplete),
+        failed,
+      ),
     )
-    if (typeof keysOf === 'string') return [keysOf]
-    for (const [name, about] of state) {
-      if (name === 'crypto' || name === 'meta') continue
-      const unreadable: string[] = []
-      const keyPair = await keysOf(name)
-      for await (const record of readRecords(draft, name)) {
-        try {
-          await decryptRecord(keyPair, record)
-        } catch (error) {
-          if (!(error instanceof UnreadableRecord)) throw error
-          unreadable.push(record.id)
-        }
-        this.#progress.show(`${name}: decrypting`)
-      }
-      this.#progress.clear()
-      const known =
-        before.get(name)?.unreadable ?? (unreadable.length < about.records ? unreadable.length : 0)
-      const count = `${unreadable.length} of ${about.records}`
-      const finding = `${name}: ${count} cannot be decrypted: ${someOf(unreadable)}`
-      if (unreadable.length > known) problems.push(finding)
-      else if (unreadable.length > 0) tell(finding)
-      about.unreadable = unreadable.length
+    return { bucket: account.bucket, keyId: account.keyId, problems, collections: state }
+  }
+
+  /** Reads the keys that were saved; none if that fails, which is added to the problems. */
+  async #readKeys(draft: string, problems: string[]): Promise<RecordKeys> {
+    const { client, tell } = this.#session
+    if (client.account.syncKey === '')
+      tell('SYNC_KEY is missing from the account: records are counted, and not decrypted')
+    return RecordKeys.read(draft, client.account.syncKey).catch((error: Error) => {
+      problems.push(error.message)
+      return RecordKeys.none
+    })
+  }
+
+  /** Finds collections that were wiped while they were read: the backup may mix records from before and after. */
+  async #findWiped(state: State['collections']): Promise<string[]> {
+    const engines = (await readEngines(this.#session.client)) ?? {}
+    const isWiped = ([name, { syncId }]: [string, { syncId: string | null }]) => {
+      const now = engines[name]?.syncID ?? null
+      return syncId !== null && now !== null && now !== syncId
     }
-    return problems
+    const wiped = [...state].filter(isWiped).map(([name]) => name)
+    for (const name of wiped) state.get(name)!.isWhole = false
+    return wiped.map((name) => `${name}: was wiped while it was read`)
   }
 }
 
-/** Finds collections that have lost more than half of their records since the last backup. */
-function shrunk(before: State, state: State): string[] {
-  return [...before]
-    .map(([name, { records }]) => ({ name, records, left: state.get(name)?.records ?? 0 }))
-    .filter(({ records, left }) => left * 2 < records)
-    .map(({ name, records, left }) => `${name}: only ${left} of ${records} records in the last backup remain`)
+/** The prefix of the drafts that runs on this machine are writing. */
+function draftPrefix(): string {
+  return `.draft-${hostname().replaceAll(/[^\w.]/g, '_')}-`
 }
 
+function isRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
+}
+
+/** What Firefox syncs, as saved; without that, what else should be there is unknown. */
+async function savedEngines(draft: string, problems: string[]): Promise<Engines> {
+  const engines = enginesOf((await Array.fromAsync(readRecords(draft, 'meta'))).flat())
+  if (engines === null) problems.push('meta: the list of what Firefox syncs is missing or damaged')
+  return engines ?? {}
+}
+
+/** "309 records, of which the key opens 308: 2 added, 1 changed, 0 deleted". */
+function summaryOf({ about: { records, plain, living, unreadable }, changes }: Saved): string {
+  const news = changes
+    ? `${changes.added} added, ${changes.changed} changed, ${changes.deleted} deleted`
+    : 'unchanged'
+  const encrypted = records - plain
+  const opened =
+    living === null || encrypted === 0 ? '' : `, of which the key opens ${encrypted - unreadable.length}`
+  return `${countOf(records, 'record')}${opened}: ${news}`
+}
+
+/** Why a collection could not be read. Rethrows what affects all of them. */
 function messageOf(error: unknown): string {
-  // A rejected token affects all collections.
-  if (!(error instanceof Error) || (error instanceof ClientError && error.field === 'token')) throw error
+  const isAboutAll = error instanceof ClientError && error.field === 'token'
+  if (!(error instanceof Error) || isAboutAll || isFileError(error)) throw error
+  if (error instanceof ClientError && error.errno === errno.unknownPath)
+    return 'Firefox syncs it, and this bridge does not expose it'
   return error.message
-}
-
-async function collect<Item>(items: AsyncIterable<Item>): Promise<Item[]> {
-  const all: Item[] = []
-  for await (const item of items) all.push(item)
-  return all
-}
-
-/** Writes and syncs a file, so that a power failure leaves no empty file in a named backup. */
-function write(file: string, text: string): Promise<void> {
-  return writeFile(file, text, { mode: 0o600, flush: true })
 }

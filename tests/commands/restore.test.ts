@@ -1,0 +1,443 @@
+import { afterAll, describe, expect, it } from 'bun:test'
+import { cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { decryptRecords } from '../../src/client/decrypt-records.ts'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { accountOf, encrypted, foreign, keyPairOf, linesOf } from '../examples/records.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, makeFolder, start } from '../support/executable.ts'
+import { startFaultProxy } from '../support/fault-proxy.ts'
+import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
+import { accountFile, runWith, valuesOf } from './world.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
+
+const { bridge, sandbox, someone, fileOf, run, writeForms } = await startBackupWorld()
+afterAll(async () => {
+  await bridge.stop()
+  endAll()
+})
+
+describe('restore', () => {
+  it('restores missing records, and overwrites only with --overwrite; nothing without --write', async () => {
+    const { user, folder } = someone('restored')
+    await run(user, ['backup', folder])
+    const [gone, changed] = sandbox.records(user, 'passwords')
+    sandbox.remove(user, 'passwords', [gone!.id])
+    sandbox.write(user, 'passwords', [{ id: changed!.id, payload: foreign }])
+    const payloadOf = (id: string) =>
+      sandbox.records(user, 'passwords').find((each) => each.id === id)?.payload
+
+    const dry = await run(user, ['restore', folder, 'passwords'])
+    const untouched = payloadOf(gone!.id)
+    const missing = await run(user, ['restore', folder, 'passwords', '--write'])
+    const [restored, left] = [payloadOf(gone!.id), payloadOf(changed!.id)]
+    const shown = await run(user, ['restore', folder, 'passwords', '--overwrite'])
+    const unchanged = payloadOf(changed!.id)
+    const all = await run(user, ['restore', folder, 'passwords', '--overwrite', '--write'])
+    const overwritten = payloadOf(changed!.id)
+    const again = await run(user, ['restore', folder, '--write'])
+    const refused = await run(user, ['restore', folder, 'crypto', '--write'])
+
+    expect(dry.said.split('\n')).toEqual([
+      `From ${join(folder, readdirSync(folder)[0]!)}`,
+      'passwords: 1 to write, 1 different in the storage',
+      'Nothing was written. Add --write to write this.',
+      '',
+    ])
+    expect(dry.output).toBe(
+      'passwords  missing   https://library.example.org sämple@example.org\n' +
+        'passwords  stays     https://mail.example.com sample.user  cannot be decrypted in the storage\n',
+    )
+    expect(shown.output).toBe(dry.output.split('\n')[1]!.replace('stays  ', 'differs') + '\n')
+    expect(shown.said).toEndWith('Nothing was written. Add --write to write this.\n')
+    expect(unchanged).toBe(foreign)
+    expect(missing.output).toBe('')
+    expect(untouched).toBeUndefined()
+    expect(missing.said).toContain('  1 written, 0 skipped')
+    expect([restored, left]).toEqual([gone!.payload, foreign])
+    expect(all.said).toContain('  1 written, 0 skipped')
+    expect(overwritten).toBe(changed!.payload)
+    expect([again.code, again.said.match(/[1-9]\d* (to write|written)/g)]).toEqual([0, null])
+    expect(again.said).not.toMatch(/^(crypto|meta|tabs|clients)/m)
+    expect(refused.said).toEndWith('crypto is not in this backup or cannot be restored\n')
+    expect(refused.code).toBe(1)
+  })
+
+  it('warns that Firefox will delete what it does not sync yet', async () => {
+    const { user, folder } = someone('declined')
+    for (const name of ['addresses', 'creditcards', 'notes'])
+      sandbox.write(user, name, [await encrypted(sandbox, user, name, { id: 'one' })])
+    await run(user, ['backup', folder])
+    for (const name of ['addresses', 'creditcards', 'notes', 'forms']) sandbox.remove(user, name)
+    const { syncID } = JSON.parse(sandbox.records(user, 'meta')[0]!.payload) as { syncID: string }
+    const syncids = {
+      version: 1,
+      globalSyncID: syncID,
+      engines: { creditcards: { version: 1, syncID: 'a' } },
+    }
+    sandbox.write(user, 'meta', [{ id: 'syncids', payload: JSON.stringify(syncids) }])
+
+    const { said } = await run(user, ['restore', folder])
+
+    expect(said).toContain('addresses: 1 to write, 0 different in the storage\n  Firefox does not sync these')
+    expect(said.match(/does not sync/g)).toHaveLength(1)
+  })
+
+  it('restores records deleted since, which only decryption shows', async () => {
+    const { user, folder } = someone('deleter')
+    await run(user, ['backup', folder])
+    const [gone, changed] = sandbox.records(user, 'passwords')
+    const tombstone = await encrypted(sandbox, user, 'passwords', { id: gone!.id, deleted: true })
+    sandbox.write(user, 'passwords', [tombstone, { id: changed!.id, payload: foreign }])
+    const command = ['restore', folder, 'passwords']
+
+    const dry = await run(user, command)
+    const { said } = await run(user, [...command, '--write'])
+
+    const now = new Map(sandbox.records(user, 'passwords').map(({ id, payload }) => [id, payload]))
+    expect(dry.said).toContain('passwords: 1 to write, 1 different in the storage\n  1 of them were deleted')
+    expect(said).toContain('  1 written, 0 skipped')
+    expect([now.get(gone!.id), now.get(changed!.id)]).toEqual([gone!.payload, foreign])
+  })
+
+  it('does not overwrite a readable record with one that cannot be decrypted', async () => {
+    const { user, folder } = someone('repaired')
+    sandbox.write(user, 'forms', [{ id: 'broken', payload: foreign }])
+    await writeForms(user, idsOf(20))
+    await run(user, ['backup', folder])
+    const repaired = await encrypted(sandbox, user, 'forms', { id: 'broken', value: 'repaired' })
+    sandbox.write(user, 'forms', [repaired])
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', '--overwrite', '--write'])
+
+    expect([said, code]).toEqual([expect.stringContaining('cannot be decrypted: broken\n'), 3])
+    expect(sandbox.records(user, 'forms').find(({ id }) => id === 'broken')).toMatchObject(repaired)
+  })
+
+  it('deletes nothing, even if the backup has a deletion of what is there again', async () => {
+    const { user, folder } = someone('revived')
+    const [entry] = sandbox.records(user, 'forms')
+    sandbox.write(user, 'forms', [await encrypted(sandbox, user, 'forms', { id: entry!.id, deleted: true })])
+    await run(user, ['backup', folder])
+    const revived = { id: entry!.id, payload: entry!.payload }
+    sandbox.write(user, 'forms', [revived])
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', '--overwrite', '--write'])
+
+    expect([said, code]).toEqual([expect.stringContaining('forms: 0 to write\n'), 0])
+    expect(sandbox.records(user, 'forms').find(({ id }) => id === entry!.id)).toMatchObject(revived)
+  })
+
+  it('restores an older backup by its name or by its date, in as many batches as needed', async () => {
+    const { user, folder } = someone('older')
+    await writeForms(user, idsOf(60))
+    const first = sandbox.records(user, 'forms')
+    await run(user, ['backup', folder])
+    await writeForms(user, idsOf(60))
+    await run(user, ['backup', folder])
+    const [older, newer] = readdirSync(folder).toSorted()
+    renameSync(join(folder, older!), join(folder, '2020-01-02T03-04-05.678Z'))
+
+    const last = await run(user, ['restore', folder, 'forms', '--overwrite'])
+    const dated = await run(user, ['restore', folder, 'forms', '--overwrite', '--at', '2020-01-03'])
+    const early = await run(user, ['restore', folder, 'forms', '--at', '2020-01-02'])
+    const named = ['restore', join(folder, '2020-01-02T03-04-05.678Z'), 'forms', '--overwrite', '--write']
+    const { said } = await run(user, named)
+
+    expect(last.said).toStartWith(`From ${join(folder, newer!)}\nforms: 0 to write`)
+    expect(dated.said).toContain('2020-01-02T03-04-05.678Z\nforms: 0 to write')
+    expect(early.said).toContain('No complete backup of this account from that time in ')
+    expect(said).toContain('forms: 0 to write')
+    expect(sandbox.records(user, 'forms')).toHaveLength(first.length)
+  })
+
+  it('continues if writes are not enabled, and reports that', async () => {
+    const { user, folder } = someone('refused')
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'prefs')
+    sandbox.remove(user, 'forms')
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', 'prefs', '--write'])
+
+    expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written, 0 skipped')
+    expect(said).toEndWith('  1 rejected: this bridge has not enabled writes to this collection\n')
+    expect(code).toBe(3)
+  })
+
+  it('continues if the bridge does not expose a collection, and says so', async () => {
+    await using hiding = await startTestBridge({
+      settings: { readable_collections: 'crypto, meta, prefs' },
+      writable: ['prefs'],
+    })
+    const user = hiding.sandbox.addUser('hidden')
+    fillSampleData(hiding.sandbox, user, { bookmarks: 20, history: 3 })
+    const account = accountFile(valuesOf(hiding.sandbox, user))
+    const folder = makeFolder()
+    const asHidden = (...words: string[]) => runWith(account, [...words, '--bridge', hiding.url])
+    await runWith(account, ['backup', folder])
+    hiding.sandbox.remove(user, 'prefs')
+
+    const restored = await asHidden('restore', folder, '--write')
+    const listed = await asHidden('ls', 'history')
+    const watched = await asHidden('watch', 'history')
+
+    expect(restored.errors).toContain(
+      'forms: cannot be read: this bridge does not expose this collection\nprefs: 1 to write',
+    )
+    expect(listed.errors).toContain('Path not found: the bridge does not expose this collection, or')
+    expect(watched.errors).toBe(listed.errors)
+    expect([restored.code, listed.code, watched.code]).toEqual([3, 1, 1])
+  })
+
+  it('reports what was written when it fails midway', async () => {
+    const { user, folder } = someone('stopped')
+    await writeForms(user, idsOf(52))
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'forms')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let batches = 0
+    proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 3 ? { kind: 'reset-after' } : null))
+
+    const command = ['restore', folder, 'forms', '--write']
+    const stopped = await run(user, command, { BRIDGE_URL: proxy.url })
+    const again = await run(user, command)
+
+    const unknown = 'No response: the write may have been applied. Check before you repeat it.\n'
+    expect(stopped.said).toEndWith(`  50 written, 0 skipped: changed meanwhile\nsync-bridge: ${unknown}`)
+    expect(stopped.code).toBe(1)
+    expect(again.said).toContain('forms: 0 to write, 0 different')
+  })
+
+  it('writes folders first, for a Firefox that syncs after it has failed midway', async () => {
+    const { user, folder } = someone('folders')
+    const ids = ['a-folder', 'z-folder', ...Array.from({ length: 60 }, (_, index) => `made${index}`)]
+    const seal = (clear: ClearRecord) => encrypted(sandbox, user, 'bookmarks', clear)
+    const made = ids.map((id) =>
+      seal({
+        id,
+        type: id.endsWith('folder') ? 'folder' : 'bookmark',
+        bmkUri: 'https://a.example',
+        children: [],
+      }),
+    )
+    sandbox.write(user, 'bookmarks', await Promise.all(made))
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'bookmarks', ids)
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let batches = 0
+    proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 2 ? { kind: 'reset-before' } : null))
+
+    await run(user, ['restore', folder, 'bookmarks', '--write'], { BRIDGE_URL: proxy.url })
+
+    const written = sandbox.records(user, 'bookmarks').map(({ id }) => id)
+    expect(written.filter((id) => ids.includes(id))).toHaveLength(25)
+    expect(written).toEqual(expect.arrayContaining(['a-folder', 'z-folder']))
+  })
+
+  it('encrypts again for new keys, skips unreadable records, and recognizes them later', async () => {
+    const { user: before, folder } = someone('before')
+    await writeForms(before, idsOf(20))
+    sandbox.write(before, 'forms', [{ id: 'foreign', payload: foreign }])
+    await run(before, ['backup', folder])
+    const after = sandbox.addUser('after')
+    fillSampleData(sandbox, after, { isEmpty: true })
+    const command = ['restore', folder, 'forms']
+    const key = ['--key', accountFile(accountOf(before))]
+
+    const keyless = await run(after, command, { SYNC_KEY: '' })
+    const wrong = await run(after, command)
+    const translated = await run(after, [...command, ...key, '--write'])
+    const again = await run(after, [...command, ...key, '--overwrite'])
+    const keyPair = await keyPairOf(sandbox, after, 'forms')
+    const { readable } = await decryptRecords(keyPair, sandbox.records(after, 'forms'))
+
+    const wanted = sandbox.records(before, 'forms').filter(({ id }) => id !== 'foreign')
+    expect([keyless.code, keyless.said]).toEqual([1, expect.stringContaining('SYNC_KEY is missing')])
+    expect([wrong.code, wrong.said]).toEqual([
+      1,
+      expect.stringContaining('The account has no key for this backup'),
+    ])
+    expect(translated.said).toContain('forms: 28 to write, 0 different in the storage\n')
+    expect(translated.said).toContain('cannot be decrypted: foreign')
+    expect(again.said).toContain('forms: 0 to write\n')
+    expect(readable.map(({ id }) => id).toSorted()).toEqual(wanted.map(({ id }) => id).toSorted())
+  })
+
+  it('leaves out a damaged collection, and names the last backup whose copy is whole', async () => {
+    const { user, folder } = someone('torn')
+    for (const _ of [1, 2]) await run(user, ['backup', folder])
+    const [first, second] = readdirSync(folder)
+      .toSorted()
+      .map((name) => join(folder, name))
+    // Each in a file of its own.
+    cpSync(join(first!, 'passwords.jsonl'), join(folder, 'copy'))
+    renameSync(join(folder, 'copy'), join(second!, 'passwords.jsonl'))
+    flipIn(join(second!, 'passwords.jsonl'))
+    rmSync(join(first!, 'prefs.jsonl'))
+    rmSync(join(second!, 'prefs.jsonl'))
+    const before = sandbox.records(user, 'passwords')
+    for (const name of ['passwords', 'forms']) sandbox.remove(user, name)
+
+    const { said, code } = await run(user, ['restore', folder, '--write'])
+    const left = sandbox.records(user, 'passwords')
+    const other = await run(user, ['restore', first!, 'passwords', '--write'])
+
+    const damage = 'damaged in this backup, and not restored'
+    expect(said).toContain(`passwords: ${damage}. The last backup whose copy is whole: ${first}\n`)
+    expect(said).toContain(`prefs: ${damage}. No other backup here has a whole copy\n`)
+    expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written')
+    expect([code, left]).toEqual([3, []])
+    expect(other.code).toBe(0)
+    expect(sandbox.records(user, 'passwords').map(({ payload }) => payload)).toEqual(
+      before.map(({ payload }) => payload),
+    )
+  })
+
+  it('needs the keys of the backup as they were saved', async () => {
+    const { user, folder } = someone('keys torn')
+    await run(user, ['backup', folder])
+    flipIn(join(folder, readdirSync(folder)[0]!, 'crypto.jsonl'))
+
+    const { said, code } = await run(user, ['restore', folder, '--write'])
+
+    expect([code, said]).toEqual([1, expect.stringContaining('is damaged: its keys are not what was saved')])
+  })
+
+  it('skips and names a record that is not what its engine defines', async () => {
+    const { user, folder } = someone('odd')
+    const odd: [string, ClearRecord][] = [
+      ['forms', { id: 'odd', name: 5 }],
+      ['history', { id: 'odd', histUri: ['a'], visits: {} }],
+      ['passwords', { id: 'odd', hostname: 'https://a.example', password: null }],
+      ['bookmarks', { id: 'odd', type: 'folder', title: 'odd', parentid: 'menu', children: [1, null, {}] }],
+      ['addresses', { id: 'odd', entry: 'text' }],
+    ]
+    for (const [name, clear] of odd) sandbox.write(user, name, [await encrypted(sandbox, user, name, clear)])
+    await run(user, ['backup', folder])
+    for (const name of ['forms', 'history', 'passwords', 'bookmarks', 'addresses']) sandbox.remove(user, name)
+
+    const { said, code } = await run(user, ['restore', folder, '--write'])
+
+    expect(said.match(/not what Firefox writes, and not restored: odd/g)).toHaveLength(5)
+    expect(said).toContain('bookmarks: 20 to write')
+    expect([code, sandbox.records(user, 'bookmarks').length]).toEqual([3, 20])
+  })
+
+  it('writes what matters first, and history last', async () => {
+    const { user, folder } = someone('ordered')
+    await run(user, ['backup', folder])
+
+    const { said } = await run(user, ['restore', folder])
+
+    expect(said.match(/^\w+(?=: 0 to write)/gm)).toEqual([
+      'passwords',
+      'bookmarks',
+      'forms',
+      'prefs',
+      'history',
+    ])
+  })
+
+  it('shows which fields differ, and no password', async () => {
+    const { user, folder } = someone('shown')
+    const login = { hostname: 'https://a.example', formSubmitURL: '', httpRealm: null }
+    const write = async (more: object) => {
+      const clear = { id: '{login}', ...login, ...more } as ClearRecord
+      sandbox.write(user, 'passwords', [await encrypted(sandbox, user, 'passwords', clear)])
+    }
+    await write({ username: 'old', password: 'secret before' })
+    await run(user, ['backup', folder])
+    await write({ username: 'new', password: 'secret now' })
+
+    const { output } = await run(user, ['restore', folder, 'passwords', '--overwrite'])
+
+    expect(output).toBe('passwords  differs   https://a.example old  user name "new" → "old", password\n')
+  })
+
+  it('lists ids that the backup does not have', async () => {
+    const { user, folder } = someone('searcher')
+    await run(user, ['backup', folder])
+    const [known] = sandbox.records(user, 'forms')
+
+    const { said, code } = await run(user, ['restore', folder, '--id', 'absent', '--id', known!.id])
+
+    expect(said).toContain('Not found in the backup: absent\n')
+    expect(code).toBe(3)
+  })
+
+  it('reads the key of the backup from a file in each form, or from standard input', async () => {
+    const { user, folder } = someone('key forms')
+    await run(user, ['backup', folder])
+    const account = fileOf(user)
+    const restored = (text: string) => {
+      const file = join(makeFolder({ key: text }), 'key')
+      return runWith(account, ['restore', folder, 'forms', '--key', file])
+    }
+    const command = ['restore', folder, 'forms', '--key', '-']
+
+    const good = [
+      await restored(`"${user.syncKey.toString('hex')}"\n`),
+      await restored(user.syncKey.toString('base64url')),
+      await restored(linesOf(accountOf(user))),
+      await runWith(account, command, user.syncKey.toString('hex')),
+    ]
+    const bad = await restored('key')
+    const other = await restored('ab'.repeat(64))
+
+    expect(good.map(codeOf)).toEqual([0, 0, 0, 0])
+    expect([other.code, other.errors]).toEqual([1, expect.stringContaining(' does not decrypt ')])
+    expect([bad.code, bad.errors]).toEqual([
+      2,
+      expect.stringContaining('The sync key must be 128 hexadecimal digits'),
+    ])
+  })
+
+  it('reports what it has written when it is interrupted', async () => {
+    const { user, folder } = someone('interrupted')
+    await writeForms(user, idsOf(52))
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'forms')
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let batches = 0
+    proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 2 ? { kind: 'hang' } : null))
+    const environment = { SYNC_BRIDGE_ACCOUNT: fileOf(user, { BRIDGE_URL: proxy.url }) }
+    await using restoring = start(['restore', folder, 'forms', '--write'], { environment })
+    await proxy.waitFor(() => batches === 2)
+
+    restoring.signal('SIGINT')
+    await eventually('it says so', () => restoring.errors().includes('Stopping after this batch'))
+    proxy.release()
+    const code = await restoring.exited
+
+    expect(restoring.errors()).toEndWith(
+      '  50 written, 0 skipped: changed meanwhile\nsync-bridge: Interrupted: run it again to write the rest\n',
+    )
+    expect([code, sandbox.records(user, 'forms').length]).toEqual([1, 50])
+  })
+
+  it('gives each reason for a rejection once', async () => {
+    const { user, folder } = someone('over quota')
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'forms')
+    sandbox.switches.quotaKilobytes = 0
+
+    const { said, code } = await run(user, ['restore', folder, 'forms', '--write'])
+
+    sandbox.switches.quotaKilobytes = null
+    expect(said).toMatch(/^ {2}8 rejected \(403 The storage rejected this, .+\): \S+( \S+){7}$/m)
+    expect(code).toBe(3)
+  })
+
+  it('asks the user to sync a Firefox first if the account has no keys', async () => {
+    const { user, folder } = someone('keyed')
+    await run(user, ['backup', folder])
+    const empty = sandbox.addUser('empty')
+
+    const refused = await run(empty, ['restore', folder, '--key', accountFile(accountOf(user)), '--write'])
+
+    const advice = 'The storage has no keys for this account: sync a Firefox first\n'
+    expect(refused.said).toEndWith(advice)
+    expect(refused.code).toBe(1)
+  })
+})
