@@ -867,21 +867,6 @@ describe('export', () => {
     expect(listed.output).toContain('"title":"No address"')
     expect(everything.errors + listed.errors).not.toContain('oddaddress00')
   })
-
-  it.each([
-    [['bookmarks', '--format', 'xml'], '--format "xml" is unknown for bookmarks'],
-    [['history', '--folder', 'x'], '--folder only applies to bookmarks'],
-    [['history', '--since', 'soon'], '--since "soon" is not a date'],
-    [['history', '--since', '2026-02-30'], '--since "2026-02-30" is not a date'],
-    [['history', '--since', '2026-13-01T00:00'], '--since "2026-13-01T00:00" is not a date'],
-    [['history', '--since', '2026-01-31 (Saturday)'], '--since "2026-01-31 (Saturday)" is not a date'],
-    [['all'], 'WHAT "all" is unknown'],
-  ])('rejects %j', async (words, problem) => {
-    const { errors, code } = await runWith('/nowhere', ['export', ...words])
-
-    expect(errors).toStartWith(`sync-bridge: ${problem}`)
-    expect(code).toBe(2)
-  })
 })
 
 describe('add', () => {
