@@ -3,7 +3,7 @@ import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
-import { kernelSettings, prepareMachine, systemUser, takeOver } from './package-scripts.ts'
+import { kernelSettings, prepareMachine, restartInstances, systemUser } from './package-scripts.ts'
 import { run } from './run-command.ts'
 
 import type { Architecture } from './container-image.ts'
@@ -121,7 +121,7 @@ const scripts = {
 set -e
 if [ "$1" = configure ] && [ -z "$DPKG_ROOT" ]; then
 ${prepareMachine}
-${takeOver('dpkg --configure sync-bridge')}fi
+${restartInstances('dpkg --configure sync-bridge')}fi
 `,
   prerm: `#!/bin/sh
 set -e

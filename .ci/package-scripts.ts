@@ -14,31 +14,24 @@ export const prepareMachine = `  systemd-sysusers /usr/lib/sysusers.d/sync-bridg
   fi
 `
 
-/** Lets the new executable take over from the running one. `again` is the command to retry. */
-export function takeOver(again: string): string {
+/** Restarts the running instances, one after the other. `again` is the command to retry. */
+export function restartInstances(again: string): string {
   return `  if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    # The new executable takes over from the running one. The reload only asks for that, so its success is checked.
-    if systemctl -q is-active sync-bridge.service; then
-      runs_new() { [ "/proc/$(systemctl show --property MainPID --value sync-bridge.service)/exe" -ef /usr/bin/sync-bridge ]; }
-      tries=0
-      if systemctl reload sync-bridge.service; then tries=200; fi
-      until runs_new; do
-        if [ $tries = 0 ]; then
-          echo "The old sync-bridge still runs: journalctl -u sync-bridge has the reason, ${again} tries again" >&2
-          exit 1
-        fi
-        tries=$((tries - 1))
-        sleep 0.2
-      done
-    fi
+    for unit in $(systemctl list-units --plain --no-legend --state=active sync-bridge.service 'sync-bridge@*.service' | cut -d ' ' -f 1); do
+      # The reload checks the settings with the new executable.
+      if ! systemctl reload "$unit" || ! systemctl restart "$unit"; then
+        echo "The new sync-bridge does not run: journalctl -u $unit has the reason, ${again} tries again" >&2
+        exit 1
+      fi
+    done
   fi
 `
 }
 
 export const systemUser = '# May read the settings in /etc/sync-bridge.\nu sync-bridge - "Sync Bridge"\n'
 
-export const kernelSettings = `# A process of sync-bridge that takes over from another one gets the connections that wait in its queue; without this they
-# are reset.
+export const kernelSettings = `# When one of several sync-bridges at a port stops, another one gets the connections that wait in its queue; without this
+# they are reset.
 net.ipv4.tcp_migrate_req = 1
 `

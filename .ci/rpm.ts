@@ -3,7 +3,7 @@ import { chmodSync, copyFileSync, mkdirSync, mkdtempSync, rmSync, statSync, writ
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 
-import { kernelSettings, prepareMachine, systemUser, takeOver } from './package-scripts.ts'
+import { kernelSettings, prepareMachine, restartInstances, systemUser } from './package-scripts.ts'
 import { run } from './run-command.ts'
 
 import type { Architecture } from './container-image.ts'
@@ -98,7 +98,7 @@ cp -a ${tree}/. %{buildroot}/
 %post
 set -e
 ${prepareMachine}
-${takeOver('systemctl reload sync-bridge')}
+${restartInstances('systemctl restart sync-bridge')}
 %preun
 if [ "$1" = 0 ] && [ -d /run/systemd/system ]; then
   systemctl -q disable --now sync-bridge.service || true

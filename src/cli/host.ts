@@ -22,7 +22,7 @@ export interface Host extends BridgeHost {
   /** Variables that added trusted certificates before this program started, which can't be undone. */
   trusting?: string[]
   /** Handles a signal, which then no longer ends the process. */
-  onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP' | 'SIGUSR2', handler: () => void): void
+  onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP', handler: () => void): void
   /** Related processes; absent in tests without processes. */
   processes?: Processes
 }

@@ -34,8 +34,8 @@ export function stopSignals(host: Host, delayMs: number): StopOrders {
   const stop = Promise.withResolvers<number>()
   const abort = Promise.withResolvers<number>()
   let isStopping = false
-  // Handled from the start, because these signals end a process without a handler.
-  for (const name of ['SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
+  // Handled from the start, because it ends a process without a handler.
+  host.onSignal('SIGHUP', () => {})
   for (const name of ['SIGTERM', 'SIGINT'] as const) {
     host.onSignal(name, () => {
       if (isStopping) abort.resolve(exitCodes[name])

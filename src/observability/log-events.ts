@@ -10,10 +10,9 @@ export const logEvents = {
     'batch.unknown': 'it is unknown whether a write was applied; its client got a 503',
     'worker lost': 'a worker ended unexpectedly and is replaced',
     'worker hangs': 'a worker does not respond and is replaced',
-    'takeover failed': 'the new process failed to listen, and this one continues',
     'settings refused': 'a reload found a problem in the settings',
     'settings kept': 'the reload failed, so the old settings remain in effect',
-    'change failed': 'a reload or takeover failed unexpectedly; the process continues',
+    'reload failed': 'a reload failed unexpectedly; the process continues',
   },
   warning: {
     'upstream failed': 'the token server or the storage failed, and the client got a 503',
@@ -22,19 +21,17 @@ export const logEvents = {
     'statsd error': 'the host of `statsd_url` is unknown, and metrics for statsd are lost until it is found',
     'load shed': 'requests were rejected under load; once a minute at most for each reason',
     'log lines dropped': 'log lines were lost because their reader was too slow or the disk was full',
-    'taking over can reset connections':
-      'the kernel does not move waiting connections to the new process: see [Upgrade](run.md#upgrade)',
+    'a stop can reset connections':
+      'the kernel does not move waiting connections to another instance: see [Without a gap](scale.md#without-a-gap)',
     'settings need a restart': 'a reload cannot apply these settings',
     'settings warning': 'a setting is valid but probably not intended',
-    'a change is in progress already': 'a reload or takeover was requested during another one',
+    'the new executable needs a restart': 'the executable was replaced; a reload does not start it',
   },
   info: {
     listening: 'the service listens at this address',
     stopping: 'the service stops and finishes the requests in flight',
     stopped: 'the service has stopped',
     request: 'a request was answered; at level debug for health checks, metrics and pages',
-    'starting a successor': 'a new process is started to take over',
-    'taken over': 'the new process serves requests, and this one ends',
     'settings reloaded': 'a reload was applied',
   },
   debug: {

@@ -9,7 +9,7 @@ import { expositionType, renderFamilies, type MetricFamily } from '../observabil
 import { createRegistry } from '../observability/registry.ts'
 import { createStatsd } from '../observability/statsd.ts'
 import { errorReply } from '../protocol/reply.ts'
-import { takeOver, type Settings } from '../settings/settings.ts'
+import { applyReloadable, type Settings } from '../settings/settings.ts'
 import { createObservers, type Insider } from './observers.ts'
 import { addProcessMetrics } from './process-metrics.ts'
 import { connect, createServices, type BridgeHost } from './services.ts'
@@ -162,7 +162,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     },
     /** Applies new settings that need no restart. */
     reload(changed: Settings): void {
-      takeOver(exposed, changed)
+      applyReloadable(exposed, changed)
       log.level = changed.loggingLevel
       connections.transport.trust(changed.certificateCaBundle)
     },

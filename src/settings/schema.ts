@@ -137,7 +137,7 @@ export const settingsSchema = {
     'false',
     'Gives an empty list of changes the ETag of the request, so that kinto.js survives deletions',
   ),
-  reuse_port: setting(boolean, 'false', 'Shares the port, so that another instance can take over'),
+  reuse_port: setting(boolean, 'false', 'Shares the port with other instances of the same user'),
   shutdown_delay_seconds: setting(
     seconds(3600, 0),
     '0',

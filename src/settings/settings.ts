@@ -82,7 +82,7 @@ export function readSettings(sources: SettingsSources): SettingsOutcome {
  * Applies re-read settings to the running ones, as far as that needs no restart; all holders of `running` see them at the next request.
  * Returns the names of changed settings, and of those that need a restart.
  */
-export function takeOver(running: Settings, read: Settings): { changed: string[]; waiting: string[] } {
+export function applyReloadable(running: Settings, read: Settings): { changed: string[]; waiting: string[] } {
   const changed = gateNames(running.writable).symmetricDifference(gateNames(read.writable))
   const waiting: string[] = []
   running.writable = read.writable

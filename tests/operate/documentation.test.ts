@@ -196,6 +196,10 @@ describe('the pages for operators', () => {
     ]
     // tests/examples/documents.test.ts runs these.
     run.push('> bridge.ini', 'curl -H "Authorization')
+    // real-systemd-inside.sh runs these.
+    run.push('sync-bridge@', 'tcp_migrate_req')
+    // tests/operate/balancers.test.ts restarts bridges behind HAProxy in turn.
+    run.push('ssh bridge1')
     // tests/operate/install.test.ts runs this.
     run.push('ssh-keygen -Y verify')
 

@@ -135,11 +135,7 @@ export async function checkTls({ run }: Troubles, name: string, isTrusted: boole
 }
 
 /** The log of a service at this signal, when its settings have changed or its executable is invalid. */
-export async function seenAfterChange(
-  signal: NodeJS.Signals,
-  event: string,
-  change: Settings | 'executable',
-): Promise<string> {
+export async function seenAfterChange(event: string, change: Settings | 'executable'): Promise<string> {
   const cwd = makeFolder()
   const executable = join(cwd, 'sync-bridge')
   copyFileSync(executablePath, executable)
@@ -149,7 +145,7 @@ export async function seenAfterChange(
     writeFileSync(`${executable}.new`, '#!/bin/sh\nexit 3\n', { mode: 0o755 })
     renameSync(`${executable}.new`, executable)
   } else writeFileSync(join(cwd, 'bridge.ini'), iniText({ ...settings, ...change }))
-  bridge.signal(signal)
+  bridge.signal('SIGHUP')
   await bridge.line(new RegExp(`"event":"${event}"`))
   return endOf(bridge)
 }

@@ -128,11 +128,11 @@ const cases: Record<string, () => Promise<string>> = {
     const script = `ulimit -n 1000; exec "${executablePath}" check --offline --config bridge.ini`
     return runProgram(['sh', '-c', script], { cwd })
   },
-  '`settings refused`, `settings kept`': () =>
-    seenAfterChange('SIGHUP', 'settings kept', { backoff: 'much' }),
+  '`settings refused`, `settings kept`': () => seenAfterChange('settings kept', { backoff: 'much' }),
   '`settings need a restart`': () =>
-    seenAfterChange('SIGHUP', 'settings need a restart', { max_request_bytes: '1000000' }),
-  '`takeover failed`': () => seenAfterChange('SIGUSR2', 'takeover failed', 'executable'),
+    seenAfterChange('settings need a restart', { max_request_bytes: '1000000' }),
+  '`the new executable needs a restart`': () =>
+    seenAfterChange('the new executable needs a restart', 'executable'),
   '`token server: `, `nothing listens there`': () => troubles.run(['check'], nowhere),
   '`token server: `, `check token_server_url`': () => {
     troubles.tokens.plan(() => ({ kind: 'status', status: 404 }))

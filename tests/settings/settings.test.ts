@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { readSettings, renderProblem, takeOver, type Settings } from '../../src/settings/settings.ts'
+import { readSettings, renderProblem, applyReloadable, type Settings } from '../../src/settings/settings.ts'
 import { casesOf } from './cases.ts'
 import { certificate } from './certificate.ts'
 
@@ -485,18 +485,18 @@ certificate_ca_bundle = torn.pem
   })
 })
 
-describe('takeOver', () => {
+describe('applyReloadable', () => {
   it('applies what needs no restart, and names every other change', () => {
     const running = settingsOf(`${least}service.record_tabs_put_enabled = 1\nservice.eos = 2031-12-31\n`)
     const read = settingsOf(
       `${least}service.record_forms_delete_enabled = 1\nservice.readonly = 1\nservice.port = 1\nservice.workers = 2\n`,
     )
 
-    const { changed, waiting } = takeOver(running, read)
+    const { changed, waiting } = applyReloadable(running, read)
 
     expect(changed).toEqual(['record_tabs_put_enabled', 'record_forms_delete_enabled', 'readonly', 'eos'])
     expect(waiting).toEqual(['port', 'workers'])
     expect(running).toEqual({ ...read, port: 8000, workers: 1 })
-    expect(takeOver(running, read)).toEqual({ changed: [], waiting: ['port', 'workers'] })
+    expect(applyReloadable(running, read)).toEqual({ changed: [], waiting: ['port', 'workers'] })
   })
 })

@@ -60,7 +60,10 @@ describe('the executable', () => {
 
     expect(taken.stderr).toContain('address: cannot listen on 127.0.0.1:')
     expect(taken.stderr).toContain('the port is in use')
-    for (const { stderr } of [own, afterEos]) expect(stderr).toMatch(/^address: in use by sync-bridge$/m)
+    for (const { stderr } of [own, afterEos])
+      expect(stderr).toMatch(
+        /^address: in use by sync-bridge; a reload applies record_\*, .*; other changes and a new executable need a restart$/m,
+      )
     expect(foreign.stderr).toContain('the address is not one of this machine: change service.host')
   })
 

@@ -1,7 +1,17 @@
 import { describe, expect, it } from 'bun:test'
-import { existsSync } from 'node:fs'
+import { copyFileSync, existsSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
 
-import { startExecutable, type Executable } from '../support/executable.ts'
+import {
+  executablePath,
+  iniText,
+  listeningUrl,
+  makeFolder,
+  run,
+  start,
+  startExecutable,
+  type Executable,
+} from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
 import { hasNoIpv6 } from '../support/machine.ts'
 import { childrenOf } from '../support/processes.ts'
@@ -67,7 +77,7 @@ describe('shutdown_delay_seconds', () => {
 })
 
 describe('reuse_port', () => {
-  // takeover-load.test.ts tests what the kernel does with connections that wait when the old process ends.
+  // exchange-load.test.ts tests what the kernel does with connections that wait when the old process ends.
   it('lets another instance take over the address while the old one still serves', async () => {
     const settings = { reuse_port: 'true' }
     await using old = await startExecutable({ settings })
@@ -116,6 +126,36 @@ describe('SIGHUP', () => {
     expect((await askFrom('https://other.example')).status).toBe(400)
     const own = await askFrom('https://own.example')
     expect(own.headers.get('access-control-allow-origin')).toBe('https://own.example')
+  })
+})
+
+describe('a second instance', () => {
+  it('is rejected without reuse_port', async () => {
+    await using first = await startExecutable()
+    const port = new URL(first.url).port
+    const cwd = makeFolder({ 'bridge.ini': iniText({ token_server_url: 'http://127.0.0.1:1', port }) })
+
+    const { exitCode, stderr } = await run(['serve', '--config', 'bridge.ini'], { cwd })
+
+    expect(stderr).toContain('the port is in use')
+    expect(exitCode).toBe(1)
+  })
+})
+
+describe('a new executable', () => {
+  it('is not started by a reload, which says so', async () => {
+    const folder = makeFolder({ 'bridge.ini': iniText({ token_server_url: 'http://127.0.0.1:1' }) })
+    const executable = join(folder, 'sync-bridge')
+    copyFileSync(executablePath, executable)
+    await using bridge = start(['serve', '--config', 'bridge.ini'], { cwd: folder, executable })
+    await listeningUrl(bridge)
+
+    copyFileSync(executablePath, `${executable}.new`)
+    renameSync(`${executable}.new`, executable)
+    bridge.signal('SIGHUP')
+
+    await bridge.line(/"level":"warning".*"event":"the new executable needs a restart"/)
+    await bridge.line(/"event":"settings reloaded"/)
   })
 })
 

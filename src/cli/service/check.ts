@@ -3,6 +3,7 @@ import { errno, ServiceError, UpstreamError } from '../../domain/errors.ts'
 import { openStatsdSocket } from '../../observability/statsd.ts'
 import { versionPrefix } from '../../service/bridge.ts'
 import { connect } from '../../service/services.ts'
+import { reloadable } from '../../settings/schema.ts'
 import { maskedSettings, maskedValue } from '../../settings/settings-text.ts'
 import {
   describeAddressError,
@@ -126,6 +127,8 @@ const places: Places = {
   authority: 'add that to service.certificate_ca_bundle',
 }
 
+const reloadRule = `a reload applies record_*, ${[...reloadable].join(', ')}; other changes and a new executable need a restart`
+
 // After `service.eos`, the version is the error of an ended service.
 const versionMark = new RegExp(`"sync-bridge"|"errno":${errno.serviceEnded}`)
 
@@ -138,7 +141,7 @@ async function tryAddress(address: ListeningAddress, path: string, mark: RegExp)
     const problem = await describeAddressError(error, address)
     if (problem === null) throw error
     const isOwn = problem.startsWith('the port is in use') && (await answersWith(mark, address, path))
-    if (isOwn) return { ok: true, detail: 'in use by sync-bridge' }
+    if (isOwn) return { ok: true, detail: `in use by sync-bridge; ${reloadRule}` }
     return { ok: false, detail: `cannot ${address.purpose}: ${problem}` }
   }
 }

@@ -1,14 +1,11 @@
 import { pageUrls } from './listening.ts'
-import { createNotifier, takeoverRisk } from './linux.ts'
-import { createChanges, type RunningService, type ServiceContext } from './reload.ts'
+import { createNotifier, resetRisk } from './linux.ts'
+import { reloadOnHangup, type RunningService, type ServiceContext } from './reload.ts'
 import type { StopOrders } from '../signals.ts'
 
-/** Most clients with open connections send another request within this time and are asked to close them. */
-const minTakeoverDelayMs = 1000
-
 /**
- * Runs a listening service until a signal stops it or a successor has taken over; notifies the service manager and the log. Returns the
- * exit code. `metrics`: their own listener, if there is one.
+ * Runs a listening service until a signal stops it; notifies the service manager and the log. Returns the exit code. `metrics`: their own
+ * listener, if there is one.
  */
 export async function runUntilStopped(
   context: ServiceContext,
@@ -20,24 +17,17 @@ export async function runUntilStopped(
   const { log } = context.output
   const onFailure = (reason: string) => log.debug('not notified', { reason })
   const notifier = createNotifier(host.environment, onFailure)
-  const changes = createChanges(context, service, notifier)
+  reloadOnHangup(context, service, notifier)
 
   const { url, workers } = service
   log.info('listening', { url, workers, ...pageUrls(settings, url) })
-  const risk = (settings.reusePort || host.environment.NOTIFY_SOCKET) && takeoverRisk(host.readFile)
-  if (risk) log.warning('taking over can reset connections', { reason: risk })
-  const predecessor = host.processes?.predecessor
-  // The service manager only accepts messages of the predecessor, until that has named this process.
-  if (predecessor) {
-    predecessor.send({ kind: 'listening', pid: process.pid })
-    predecessor.leave()
-  } else notifier.ready()
+  const risk = settings.reusePort && resetRisk(host.readFile)
+  if (risk) log.warning('a stop can reset connections', { reason: risk })
+  notifier.ready()
 
-  const takeoverDelayMs = Math.max(settings.shutdownDelaySeconds * 1000, minTakeoverDelayMs)
-  const delayMs = await Promise.race([orders.stop, changes.takenOver.then(() => takeoverDelayMs)])
-  changes.cancel()
+  const delayMs = await orders.stop
   notifier.stopping()
-  // Stops at once, so that the successor serves the metrics.
+  // Stops at once, so that another instance serves the metrics.
   void metrics?.stop()
   log.info('stopping', { graceSeconds: settings.shutdownGraceSeconds })
   const code = await Promise.race([service.stop(delayMs).then(() => 0), orders.abort])

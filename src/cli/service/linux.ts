@@ -11,21 +11,13 @@ export function createNotifier(
   onFailure: (reason: string) => void,
 ) {
   const open = address ? openSender(address, onFailure) : null
-  // The service manager ignores this process once another one is the main process.
-  let isMain = true
-  const send = (text: string) => void (isMain && open?.(text))
+  const send = (text: string) => void open?.(text)
   const intervalMs = Number(watchdogMicroseconds) / 1000 / 2
   if (open && intervalMs >= 1) setInterval(() => send('WATCHDOG=1'), intervalMs).unref()
   return {
     ready: () => send('READY=1'),
     reloading: () => send('RELOADING=1'),
     stopping: () => send('STOPPING=1'),
-    /** Makes another process the main one. It must belong to the unit and be ready. */
-    handOver(pid: number) {
-      // Sends the successor's first watchdog message, because the successor may end before it sends one, if processes follow each other quickly.
-      send(`MAINPID=${pid}\nREADY=1\nWATCHDOG=1`)
-      isMain = false
-    },
   }
 }
 
@@ -65,10 +57,10 @@ function openCLibrary() {
 }
 
 /**
- * Why a takeover of the port can reset connections; null if it can't. Closing a socket resets the connections in its queue, unless the
- * kernel may move them to another socket of the port.
+ * Why a stop can reset connections although another instance shares the port; null if it can't. Closing a socket resets the connections in
+ * its queue, unless the kernel may move them to another socket of the port.
  */
-export function takeoverRisk(readFile: (path: string) => string): string | null {
+export function resetRisk(readFile: (path: string) => string): string | null {
   const name = 'net.ipv4.tcp_migrate_req'
   try {
     return readFile(`/proc/sys/${name.replaceAll('.', '/')}`).trim() === '1' ? null : `${name} is off`

@@ -69,14 +69,6 @@ export function pageUrls(settings: Settings, listeningUrl: string) {
   }
 }
 
-/**
- * Whether another process may listen at the same addresses. Otherwise the address must be free, because sockets share a port silently and
- * an instance started by mistake would get half of the connections.
- */
-export function sharesAddresses({ reusePort }: Settings, { processes }: Host): boolean {
-  return reusePort || Boolean(processes?.predecessor)
-}
-
 /** Describes why an address can't be used, with the remedy; null for an unrelated error. */
 export async function describeAddressError(
   error: unknown,
@@ -114,11 +106,10 @@ export async function listenForMetrics({ settings, host }: ServiceContext, servi
       headers: { 'Content-Type': expositionType },
     })
   const server = await listenAt(address, host, () => {
-    if (!sharesAddresses(settings, host)) requireFree(address)
     return Bun.serve({
       hostname: address.hostname,
       port: address.port,
-      reusePort: settings.reusePort || host.processes?.canSharePorts === true,
+      reusePort: settings.reusePort,
       development: false,
       // The second path is the same as on the public port.
       routes: {

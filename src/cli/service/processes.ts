@@ -12,14 +12,7 @@ export function realProcesses() {
   return {
     /** The supervisor of this worker; null if this process is not a worker. */
     supervisor: role === 'worker' ? parent : null,
-    /** The process that this one takes over from; null if none. */
-    predecessor: role === 'successor' ? parent : null,
-    /** Whether the operating system distributes the connections of a port over all listening processes of a user. */
-    canSharePorts: process.platform === 'linux',
-    /** Whether another process can replace this one; false for the first process of a container, which ends with it. */
-    isReplaceable: process.pid !== 1,
     startWorker,
-    startSuccessor,
     hasNewExecutable,
     maxFileDescriptors,
   }
@@ -38,9 +31,9 @@ export type ToWorker =
   | { kind: 'stop'; delayMs: number }
   | { kind: 'all-metrics'; families: MetricFamily[] }
 
-/** Messages from a worker to its supervisor. A successor only sends `listening` to its predecessor. */
-export type FromChild =
-  | { kind: 'listening'; pid: number }
+/** Messages from a worker to its supervisor. */
+export type FromWorker =
+  | { kind: 'listening' }
   /** The reply to a ping, with the worker's metrics. */
   | { kind: 'pong'; families: MetricFamily[] }
   | { kind: 'ask-metrics' }
@@ -51,7 +44,7 @@ export type Parent = typeof parent
 
 const parent = {
   /** No effect if the process has ended. */
-  send(message: FromChild): void {
+  send(message: FromWorker): void {
     if (process.connected) process.send?.(message)
   },
   onMessage: (handler: (message: ToWorker) => unknown): void => void process.on('message', handler),
@@ -64,12 +57,10 @@ const parent = {
     parent.send({ kind: 'ask-settings' })
     return answer.promise
   },
-  /** Closes the channel. */
-  leave: (): void => void (process.connected && process.disconnect?.()),
 }
 
 /** Starts a worker; throws if that fails. */
-function startWorker(environment: Environment, take: (message: FromChild) => void): Bun.Subprocess {
+function startWorker(environment: Environment, take: (message: FromWorker) => void): Bun.Subprocess {
   return Bun.spawn(ownCommand(), {
     env: { ...environment, [roleMark]: 'worker' },
     stdio: ['ignore', 'inherit', 'inherit'],
@@ -77,56 +68,11 @@ function startWorker(environment: Environment, take: (message: FromChild) => voi
   })
 }
 
-/** A process that takes over from this one. */
-export interface Successor {
-  /** Resolves to its process id once it listens. */
-  listening: Promise<number>
-  /** Resolves to its exit code or signal, if it ends before `release`. */
-  ended: Promise<number | string>
-  /** Makes it independent of this process; resolves when that is done. */
-  release(): Promise<void>
-  kill(): void
-}
-
-/**
- * Starts a successor; throws if that fails. A shell between the two makes it an orphan once the shell is killed, so that systemd adopts it
- * and notices its end.
- */
-function startSuccessor(environment: Environment): Successor {
-  const listening = Promise.withResolvers<number>()
-  const shell = Bun.spawn(['/bin/sh', '-c', '"$@" & wait $!', 'sh', ...ownCommand()], {
-    env: { ...environment, [roleMark]: 'successor' },
-    stdio: ['ignore', 'inherit', 'inherit'],
-    // In its own process group, which can be killed as a whole.
-    detached: true,
-    ipc: (message: FromChild) => void (message.kind === 'listening' && listening.resolve(message.pid)),
-  })
-  shell.unref()
-  return {
-    listening: listening.promise,
-    ended: endOf(shell),
-    async release() {
-      shell.kill('SIGKILL')
-      await shell.exited
-    },
-    kill: () => signal(-shell.pid, 'SIGKILL'),
-  }
-}
-
 type Environment = Record<string, string | undefined>
 
 /** The command to start the current executable file with the same arguments; when run from source, the first one is the program. */
 function ownCommand(): string[] {
   return [process.execPath, ...process.argv.slice(Bun.isStandaloneExecutable ? 2 : 1)]
-}
-
-/** Sends a signal; no effect if the process has ended. A negative id is a process group. */
-export function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name)
-  } catch {
-    // The process has just ended.
-  }
 }
 
 /** Sends a message to a child; no effect if it has ended. */

@@ -1,5 +1,4 @@
-import { takeOver, type Settings } from '../../settings/settings.ts'
-import { signal, type Successor } from './processes.ts'
+import { applyReloadable, type Settings } from '../../settings/settings.ts'
 import type { MetricFamily } from '../../observability/metric-families.ts'
 import type { Bridge } from '../../service/bridge.ts'
 import type { Host } from '../host.ts'
@@ -29,116 +28,38 @@ export interface RunningService extends Pick<Bridge, 'url' | 'port' | 'reload'> 
   abort?(): Promise<void>
 }
 
-/** Timeout for a successor to listen. */
-const successorTimeoutMs = 30_000
-
-/**
- * Changes a running service, one change at a time. SIGHUP applies the settings file; if settings or a new executable need a new process,
- * and the service manager allows it, a successor takes over. SIGUSR2 always starts a successor, with the current executable and settings.
- */
-export function createChanges(context: ServiceContext, service: RunningService, notifier: Notifier) {
-  const { processes, environment } = context.host
+/** Applies the settings file at each SIGHUP, as far as a running process can. What it can't is logged: it needs a restart. */
+export function reloadOnHangup(context: ServiceContext, service: RunningService, notifier: Notifier): void {
+  const { onSignal, processes } = context.host
   const { log } = context.output
-  const takenOver = Promise.withResolvers<void>()
-  let isBusy = false
-  let isRequestedAgain = false
-  /** The process id of the successor. */
-  let takenOverBy: number | null = null
-  let starting: Successor | null = null
   /** The effective settings. */
   let running = context.settings
 
-  const reload = () =>
-    alone(async () => {
-      const settings = reread()
-      if (!settings) return
-      const reloaded = { ...running }
-      const { changed, waiting } = takeOver(reloaded, settings)
-      const isOutdated = waiting.length > 0 || processes?.hasNewExecutable()
-      if (isOutdated && environment.NOTIFY_SOCKET && processes?.isReplaceable) return startSuccessor()
-
-      service.reload(reloaded)
-      running = reloaded
-      if (waiting.length > 0) log.warning('settings need a restart', { settings: waiting.join(', ') })
-      log.info('settings reloaded', { changed: changed.join(', ') })
-    })
-
-  async function alone(change: () => Promise<void>): Promise<void> {
-    // This process only finishes its last requests.
-    if (takenOverBy !== null) return signal(takenOverBy, 'SIGHUP')
-    if (isBusy) {
-      // The change in progress may have read the file already, so it is read again afterwards.
-      isRequestedAgain = true
-      return log.warning('a change is in progress already')
-    }
-    isBusy = true
-    notifier.reloading()
-    try {
-      await change()
-    } catch (error) {
-      // Not the message, which could quote settings.
-      const { name, code } = error as { name?: string; code?: unknown }
-      log.error('change failed', { reason: String(code ?? name) })
-    } finally {
-      notifier.ready()
-      isBusy = false
-    }
-    if (!isRequestedAgain) return
-    isRequestedAgain = false
-    await reload()
-  }
-
-  /** Null if they have problems, which are logged. */
-  function reread(): Settings | null {
+  function reload(): void {
     const settings = context.reread((line) => {
       const problem = line.replace(/^warning: /, '')
       if (problem === line) log.error('settings refused', { problem })
       else log.warning('settings warning', { problem })
     })
-    if (!settings) log.error('settings kept')
-    return settings
+    if (!settings) return log.error('settings kept')
+    const reloaded = { ...running }
+    const { changed, waiting } = applyReloadable(reloaded, settings)
+    service.reload(reloaded)
+    running = reloaded
+    if (waiting.length > 0) log.warning('settings need a restart', { settings: waiting.join(', ') })
+    if (processes?.hasNewExecutable()) log.warning('the new executable needs a restart')
+    log.info('settings reloaded', { changed: changed.join(', ') })
   }
 
-  async function startSuccessor(): Promise<void> {
-    const failed = (reason: string) => log.error('takeover failed', { reason })
-    if (!processes?.isReplaceable) return failed('cannot replace the first process of a container')
-    log.info('starting a successor')
-    // Keeps a port that the system chose.
-    const port = context.settings.port === 0 && { SERVICE_PORT: String(service.port) }
+  onSignal('SIGHUP', () => {
+    notifier.reloading()
     try {
-      starting = processes.startSuccessor({ ...environment, ...port })
+      reload()
     } catch (error) {
-      return failed(`cannot start it (${String((error as { code?: unknown }).code)})`)
+      // Not the message, which could quote settings.
+      const { name, code } = error as { name?: string; code?: unknown }
+      log.error('reload failed', { reason: String(code ?? name) })
     }
-    const successor = starting
-    const pidOrFailure = await Promise.race([
-      successor.listening,
-      successor.ended.then((end) => `it ended with ${typeof end === 'number' ? `exit code ${end}` : end}`),
-      Bun.sleep(successorTimeoutMs).then(() => `it did not listen within ${successorTimeoutMs / 1000} s`),
-    ])
-    if (typeof pidOrFailure === 'string') {
-      starting = null
-      successor.kill()
-      return failed(pidOrFailure)
-    }
-    await successor.release()
-    starting = null
-    notifier.handOver(pidOrFailure)
-    takenOverBy = pidOrFailure
-    log.info('taken over', { pid: pidOrFailure })
-    takenOver.resolve()
-  }
-
-  context.host.onSignal('SIGHUP', () => void reload())
-  context.host.onSignal('SIGUSR2', () => {
-    void alone(async () => {
-      if (reread()) await startSuccessor()
-    })
+    notifier.ready()
   })
-  return {
-    /** Resolves once a successor has taken over. */
-    takenOver: takenOver.promise,
-    /** The service stops, so no successor may take over. */
-    cancel: () => starting?.kill(),
-  }
 }

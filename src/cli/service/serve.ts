@@ -1,6 +1,6 @@
 import { startBridge, type Bridge, type BridgeOptions } from '../../service/bridge.ts'
 import { runUntilStopped } from './lifecycle.ts'
-import { listenAt, listenForMetrics, publicAddress, requireFree, sharesAddresses } from './listening.ts'
+import { listenAt, listenForMetrics, publicAddress, requireFree } from './listening.ts'
 import { configOption, describeCommand, type CommandFactory } from '../command.ts'
 import { loadSettings } from './load-settings.ts'
 import { createOutputLog } from '../output.ts'
@@ -17,8 +17,7 @@ export const serveCommand =
     describeCommand(
       'serve',
       'run the service in the foreground',
-      'SIGTERM finishes the requests in flight and exits 0. SIGHUP reloads the settings. SIGUSR2 starts a new ' +
-        'process of this executable, which takes over the port.',
+      'SIGTERM finishes the requests in flight and exits 0. SIGHUP applies the settings that can change in a running process.',
     )
       .addOption(configOption)
       .action(
@@ -34,8 +33,7 @@ export const serveCommand =
 
 /**
  * Runs the bridge until a signal stops it, in this process or in workers that this process supervises. SIGTERM or SIGINT: stops gracefully
- * with 0; a second one: stops at once with 128 + signal number. SIGHUP: applies changed settings. SIGUSR2: a new process takes over. 1 if
- * it can't listen.
+ * with 0; a second one: stops at once with 128 + signal number. SIGHUP: applies changed settings. 1 if it can't listen.
  */
 export async function serve(settings: Settings, host: Host, reread: RereadSettings): Promise<number> {
   const output = createOutputLog(settings, host, host.stdout)
@@ -54,11 +52,12 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
   const orders = stopSignals(host, settings.shutdownDelaySeconds * 1000)
   const address = publicAddress(settings)
   const port = await listenAt(address, host, () =>
-    address.port !== 0 && sharesAddresses(settings, host) ? address.port : requireFree(address),
+    // Workers share a port, which is not the same as another instance that was started by mistake.
+    address.port !== 0 && settings.reusePort ? address.port : requireFree(address),
   )
   if (port === null) return 1
   const running = Promise.withResolvers<RunningService>()
-  // Before the public port: a successor that can't start must not have accepted requests.
+  // Before the public port: an instance that can't start must not have accepted requests.
   const metrics = await listenForMetrics(context, running.promise)
   if (metrics === 'failed') return 1
   const runService = (service: RunningService) => {
@@ -72,8 +71,7 @@ async function serveAsMain(context: ServiceContext): Promise<number> {
     await service.abort?.()
     return exitCode
   }
-  const sharesPort = settings.reusePort || processes?.canSharePorts === true
-  const bridge = await listen(context, { sharesPort })
+  const bridge = await listen(context, {})
   if (!bridge) return 1
   const stop = (delayMs: number) => bridge.stop(settings.shutdownGraceSeconds * 1000, delayMs)
   return runService({ ...bridge, stop })

@@ -23,7 +23,7 @@ export async function runWorker(
   const stopAfterDelay = () => stop.resolve(settings.shutdownDelaySeconds * 1000)
 
   // Terminals and service managers signal all processes, the supervisor included, so these signals have no effect here.
-  for (const name of ['SIGINT', 'SIGHUP', 'SIGUSR2'] as const) host.onSignal(name, () => {})
+  for (const name of ['SIGINT', 'SIGHUP'] as const) host.onSignal(name, () => {})
   host.onSignal('SIGTERM', stopAfterDelay)
   supervisor.onLoss(stopAfterDelay)
   supervisor.onMessage((message) => {
@@ -50,7 +50,7 @@ export async function runWorker(
   if (!bridge) return 1
   // They may have been reloaded while it started.
   if (reloaded) bridge.reload(reloaded)
-  supervisor.send({ kind: 'listening', pid: process.pid })
+  supervisor.send({ kind: 'listening' })
   await bridge.stop(settings.shutdownGraceSeconds * 1000, await stop.promise)
   return 0
 }

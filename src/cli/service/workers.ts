@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { countersOf, mergeFamilies, type MetricFamily } from '../../observability/metric-families.ts'
 import { originOf } from './listening.ts'
-import { endOf, sendTo, type FromChild, type Processes, type ToWorker } from './processes.ts'
+import { endOf, sendTo, type FromWorker, type Processes, type ToWorker } from './processes.ts'
 import type { RunningService, ServiceContext } from './reload.ts'
 
 /** Extra time for workers after their requests have ended. */
@@ -100,7 +100,7 @@ export function startWorkers({ settings, host, output }: ServiceContext, process
   /** Resolves after the time, or when the workers stop. */
   const pause = (ms: number) => sleep(ms, undefined, { signal }).catch(() => {})
 
-  function take(worker: Bun.Subprocess, place: Place, message: FromChild): void {
+  function take(worker: Bun.Subprocess, place: Place, message: FromWorker): void {
     place.unansweredPings = 0
     switch (message.kind) {
       case 'pong':
