@@ -1,13 +1,13 @@
 import { isRefusal } from '../domain/errors.ts'
 import { joinBytes } from '../domain/bytes.ts'
 import { readListDocument } from '../domain/list.ts'
-import { evaluateCollection, evaluateGet } from '../domain/precondition.ts'
+import { evaluateCollection, evaluateGet, noPrecondition } from '../domain/precondition.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { noRoom, type Budget } from './context.ts'
 import { baseOptions, type BaseList } from './list-page.ts'
-import { isWrite, type CollectionView, type NumberedOperation } from './simulate.ts'
+import { isWrite, touchedIds, type CollectionView, type NumberedOperation } from './simulate.ts'
 import type { FailedOutcome, Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
-import type { BulkStorage, ByteSource, RecordPage } from '../domain/record-storage.ts'
+import type { BulkStorage, ByteSource, ListFilter, RecordPage } from '../domain/record-storage.ts'
 
 /** A read that sets the outcomes of the operations with these indices. */
 export interface Read {
@@ -26,9 +26,10 @@ export function readsOf(
   const gets: { index: number; operation: Extract<Operation, { kind: 'get' }> }[] = []
   for (const { index, operation } of operations) {
     if (operation.kind === 'get') gets.push({ index, operation })
-    if (operation.kind !== 'list') continue
-    const run = async () => void outcomes.set(index, await readList(storage, operation, index, budget))
-    reads.push({ indices: [index], run })
+    if (operation.kind !== 'list' && operation.kind !== 'count') continue
+    const read = () =>
+      operation.kind === 'list' ? readList(storage, operation, index, budget) : readCount(storage, operation)
+    reads.push({ indices: [index], run: async () => void outcomes.set(index, await read()) })
   }
   const readRecords = async () => {
     const ids = [...new Set(gets.map(({ operation }) => operation.id))]
@@ -41,8 +42,8 @@ export function readsOf(
 }
 
 /**
- * Adds the lists to the view of a collection that the transaction writes to; false if the collection has changed since. A refusal affects
- * only its own list.
+ * Adds the lists and counts to the view of a collection that the transaction writes to; false if the collection has changed since. A
+ * refusal affects only its own list.
  */
 export async function completeView(
   storage: BulkStorage,
@@ -53,20 +54,62 @@ export async function completeView(
   let isWhole = true
   const precondition = { kind: 'unmodified-since', timestamp: view.timestamp } as const
   const firstWrite = operations.findIndex(({ operation }) => isWrite(operation))
+  const touched = touchedIds(operations)
   const tasks = operations.flatMap(({ index, operation }, place) => {
-    if (operation.kind !== 'list') return []
-    const isOverlaid = place > firstWrite
+    if (operation.kind !== 'list' && operation.kind !== 'count') return []
+    const isAfterWrites = place > firstWrite
     // If no write precedes the list, its precondition is evaluated now, and a failed one saves the read.
-    if (!isOverlaid && evaluateCollection(operation.precondition, view.timestamp)) return []
-    const options = isOverlaid ? baseOptions(operation.options, operations.length) : operation.options
+    if (!isAfterWrites && evaluateCollection(operation.precondition, view.timestamp)) return []
     return async () => {
-      const list = await orRefusal(readList(storage, { ...operation, options, precondition }, index, budget))
-      if (list.outcome === 'precondition-failed') isWhole = false
-      else view.lists.set(index, isOverlaid && list.outcome === 'page' ? recordsOf(list.page) : list)
+      const base = await orRefusal(
+        operation.kind === 'list'
+          ? readBase(
+              storage,
+              { ...operation, precondition },
+              isAfterWrites ? operations.length : 0,
+              index,
+              budget,
+            )
+          : readCount(storage, {
+              ...operation,
+              filter: withoutIds(operation.filter, touched),
+              precondition: noPrecondition,
+            }),
+      )
+      const isMoved = base.outcome === 'counted' && base.timestamp !== view.timestamp
+      if (base.outcome === 'precondition-failed' || isMoved) isWhole = false
+      else view.lists.set(index, base)
     }
   })
   await runBounded(tasks)
   return isWhole
+}
+
+function withoutIds(filter: ListFilter, ids: ReadonlySet<string>): ListFilter {
+  return { ...filter, keepsId: (id) => !ids.has(id) && filter.keepsId?.(id) !== false }
+}
+
+/** Reads a list; if up to `overlaid` writes precede it, as records to merge them in. A later page can't be merged: see `Simulation`. */
+async function readBase(
+  storage: BulkStorage,
+  operation: Extract<Operation, { kind: 'list' }>,
+  overlaid: number,
+  index: number,
+  budget: Budget,
+): Promise<BaseList> {
+  if (overlaid === 0 || operation.options.position) return await readList(storage, operation, index, budget)
+  const options = baseOptions(operation.options, overlaid)
+  const list = await readList(storage, { ...operation, options }, index, budget)
+  return list.outcome === 'page' ? recordsOf(list.page) : list
+}
+
+/** Counts records without reading them. */
+async function readCount(
+  storage: BulkStorage,
+  { collection, filter, precondition }: Extract<Operation, { kind: 'count' }>,
+): Promise<OutcomeOf['count']> {
+  const counted = await storage.count(collection, filter)
+  return evaluateCollection(precondition, counted.timestamp) ?? { outcome: 'counted', ...counted }
 }
 
 /** The result, or the refusal as a failed outcome. Throws a refusal of the credentials, which affects everything. */

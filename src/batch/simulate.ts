@@ -1,9 +1,10 @@
 import { rejectedRecord, type ServiceError } from '../domain/errors.ts'
 import { fieldLimits, type SyncRecord } from '../domain/record.ts'
-import type { Timestamp } from '../domain/timestamp.ts'
+import { recordSelector, stalePosition } from '../domain/list.ts'
+import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'
 import { allowsDelete, allowsPut, evaluateCollection, evaluateGet } from '../domain/precondition.ts'
 import { composePage, type BaseList, type Overlay } from './list-page.ts'
-import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
+import type { FailedOutcome, Operation, OperationOutcome, Step } from '../domain/operation.ts'
 import type { RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
@@ -16,6 +17,11 @@ export interface NumberedOperation {
 
 export function isWrite(operation: Operation): operation is OperationOf<'put' | 'delete'> {
   return operation.kind === 'put' || operation.kind === 'delete'
+}
+
+/** The ids that the operations may write. */
+export function touchedIds(operations: NumberedOperation[]): ReadonlySet<string> {
+  return new Set(operations.flatMap(({ operation }) => (isWrite(operation) ? [operation.id] : [])))
 }
 
 /** A consistent view of one collection. */
@@ -70,9 +76,13 @@ export class Simulation {
   /** The indices of the first operations that write and that delete. */
   #writesFrom = Number.POSITIVE_INFINITY
   #deletesFrom = Number.POSITIVE_INFINITY
+  /** The index of the last operation with a change. */
+  #changesTo = Number.NEGATIVE_INFINITY
+  readonly #touched: ReadonlySet<string>
 
   constructor(operations: NumberedOperation[], known: Known) {
     this.#known = known
+    this.#touched = touchedIds(operations)
     for (const { index, operation } of operations) this.#answers.set(index, this.#decide(operation, index))
   }
 
@@ -105,8 +115,9 @@ export class Simulation {
         const { record } = this.#stateOf(operation.id)
         return (times) => evaluateGet(operation.precondition, shown(record, times))
       }
-      case 'list': {
-        const read = this.#list(operation, index)
+      case 'list':
+      case 'count': {
+        const read = operation.kind === 'list' ? this.#list(operation, index) : this.#count(operation, index)
         return (times) => {
           const timestamp = this.collectionAt(index, times)
           return evaluateCollection(operation.precondition, timestamp) ?? read(timestamp, times)
@@ -123,13 +134,30 @@ export class Simulation {
 
   #list({ options }: OperationOf<'list'>, index: number) {
     const base = this.#known.view.lists.get(index)!
+    const isChanged = index > Math.min(this.#writesFrom, this.#deletesFrom)
     const changed = [...this.#states].flatMap(([id, state]) =>
       state.record === state.base ? [] : [{ id, record: state.record }],
     )
     return (timestamp: Timestamp, times: CommitTimes): OperationOutcome => {
+      // The position is one in the list before the write.
+      if (options.position && isChanged) return { outcome: 'failed', error: stalePosition() }
       if (base.outcome !== 'records') return base
       const overlay: Overlay = new Map(changed.map(({ id, record }) => [id, shown(record, times)]))
-      return { outcome: 'page', page: composePage(options, base, overlay, timestamp) }
+      // After a later change in this transaction, the position of the next page is never valid.
+      const version = index > this.#changesTo ? times.collection : zeroTimestamp
+      return { outcome: 'page', page: composePage(options, base, overlay, timestamp, version) }
+    }
+  }
+
+  /** The count of records that the transaction does not touch, and of the others as they are now. */
+  #count({ filter }: OperationOf<'count'>, index: number) {
+    const base = this.#known.view.lists.get(index)!
+    const isListed = recordSelector(filter)
+    const touched = [...this.#touched].flatMap((id) => this.#stateOf(id).record ?? [])
+    return (timestamp: Timestamp, times: CommitTimes): OperationOutcome => {
+      if (base.outcome !== 'counted') return base as FailedOutcome
+      const listed = touched.filter((record) => isListed(shown(record, times)))
+      return { outcome: 'counted', timestamp, count: base.count + listed.length }
     }
   }
 
@@ -155,6 +183,7 @@ export class Simulation {
     state.change = { ...fields, ttlSeconds }
     state.record = ttlSeconds === 0 ? null : stored
     this.#writesFrom = Math.min(this.#writesFrom, index)
+    this.#changesTo = index
     return (times) => ({ outcome: 'stored', record: shown(stored, times) })
   }
 
@@ -171,6 +200,7 @@ export class Simulation {
     state.record = null
     state.change = state.base ? null : undefined
     this.#deletesFrom = Math.min(this.#deletesFrom, index)
+    this.#changesTo = index
     return (times) => ({ outcome: 'deleted', id, timestamp: times.deleted })
   }
 

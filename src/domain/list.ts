@@ -1,31 +1,57 @@
-import { invalid } from './errors.ts'
+import { invalid, type ServiceError } from './errors.ts'
 import { toExposedJson, type SyncRecord } from './record.ts'
 import type { Timestamp } from './timestamp.ts'
 import type { ListFilter, PagePosition, SortOrder } from './record-storage.ts'
 
-/** Whether a filter selects records by id. A new filter of that kind belongs here and in `idSelector`. */
-export function selectsIds({ ids, excludedIds }: ListFilter): boolean {
-  return ids !== undefined || Boolean(excludedIds?.size)
+/** What of a filter the storage does, and what is left to do here. A new filter needs no other place that knows which is which. */
+export interface SplitFilter {
+  /** The part that the storage applies. It may also return ids that it takes for equal. */
+  storage: Pick<ListFilter, 'newer' | 'older' | 'ids'>
+  /** The rest, for ids; null if there is none. */
+  keepsId: ((id: string) => boolean) | null
+  /** The rest, for whole records; null if ids suffice. */
+  keepsRecord: ((record: SyncRecord) => boolean) | null
+  /** Whether there is a rest, so that the storage's count and limit are not those of the list. */
+  isSelective: boolean
+  /** Whether it selects the whole collection. */
+  selectsAll: boolean
 }
 
-/** The test of whether a filter selects an id. */
-export function idSelector({ ids, excludedIds }: ListFilter): (id: string) => boolean {
-  const included = ids && new Set(ids)
-  return (id) => included?.has(id) !== false && !excludedIds?.has(id)
+export function splitFilter({ newer, older, ids, keepsId, keepsRecord }: ListFilter): SplitFilter {
+  const named = ids && new Set(ids)
+  const isById = named !== undefined || keepsId !== undefined
+  const keepsThisId = (id: string) => named?.has(id) !== false && keepsId?.(id) !== false
+  const isSelective = isById || keepsRecord !== undefined
+  return {
+    storage: { newer, older, ids },
+    keepsId: isById ? keepsThisId : null,
+    keepsRecord: keepsRecord ? (record) => keepsThisId(record.id) && keepsRecord(record) : null,
+    isSelective,
+    selectsAll: !isSelective && newer === undefined && older === undefined,
+  }
 }
 
 /** The test of whether a filter selects a record. */
 export function recordSelector(filter: ListFilter): (record: SyncRecord) => boolean {
   const { newer = -1, older = Infinity } = filter
-  const selects = idSelector(filter)
-  return ({ id, lastModified }) => lastModified > newer && lastModified < older && selects(id)
+  const { keepsId, keepsRecord } = splitFilter(filter)
+  return (record) => {
+    const { id, lastModified } = record
+    if (lastModified <= newer || lastModified >= older) return false
+    return keepsRecord ? keepsRecord(record) : (keepsId?.(id) ?? true)
+  }
 }
 
-/** Comparators by sort order. */
+/** Comparators by sort order. Records that are equal in it are ordered by id, as Mozilla's storage does. */
 export const orders: Record<SortOrder, (a: SyncRecord, b: SyncRecord) => number> = {
-  newest: (a, b) => b.lastModified - a.lastModified,
-  oldest: (a, b) => a.lastModified - b.lastModified,
-  index: (a, b) => weight(b) - weight(a),
+  newest: (a, b) => b.lastModified - a.lastModified || byId(b, a),
+  oldest: (a, b) => a.lastModified - b.lastModified || byId(a, b),
+  index: (a, b) => weight(b) - weight(a) || byId(b, a),
+}
+
+function byId(a: SyncRecord, b: SyncRecord): number {
+  if (a.id === b.id) return 0
+  return a.id < b.id ? -1 : 1
 }
 
 /** Records without a sortindex come last. */
@@ -38,7 +64,7 @@ export function isOffset(text: string): boolean {
 
 const skipPattern = /^skip:(\d{1,9})$/
 
-/** The number of records before a page of `cutPage`; null when the position has an offset of the storage. */
+/** The number of listed records before a page of `cutPage`; null for an offset of the storage. */
 export function readSkip(position: PagePosition | undefined): number | null {
   if (position === undefined) return 0
   const match = skipPattern.exec(position.offset)
@@ -46,24 +72,34 @@ export function readSkip(position: PagePosition | undefined): number | null {
 }
 
 /**
- * The timestamp that all pages of a list share. Throws for a position in a collection that was emptied or moved to another node since: its
- * pages would end early and look complete.
+ * The timestamp that all pages of a list share. Throws for a position that is no longer valid: in a collection that was emptied or moved to
+ * another node, the pages would end early and look complete; and a number of records is only valid for the version that it was counted in.
  */
-export function firstTimestampOf(position: PagePosition | undefined, current: Timestamp): Timestamp {
-  if (position && current < position.firstTimestamp)
-    throw invalid('querystring', '_token', 'the list no longer exists: start again from the first page')
-  return position?.firstTimestamp ?? current
+export function timestampOfPages(position: PagePosition | undefined, current: Timestamp): Timestamp {
+  if (position === undefined) return current
+  const { firstTimestamp } = position
+  if (current < firstTimestamp || (readSkip(position) !== null && current !== firstTimestamp))
+    throw stalePosition()
+  return firstTimestamp
 }
 
-/** Cuts a page out of the records of a list, or their ids; `hasMore`: the storage has records after these. */
+/** The error for a position in a list that has changed. */
+export function stalePosition(): ServiceError {
+  return invalid('querystring', '_token', 'the list has changed: start again from the first page')
+}
+
+/**
+ * Cuts a page out of the records of a list, or their ids. `version`: the collection's timestamp for which the position of the next page is
+ * valid; `hasMore`: the list has records after these.
+ */
 export function cutPage<Item>(
   items: Item[],
-  cut: { skip: number; limit: number | undefined; firstTimestamp: Timestamp; hasMore: boolean },
+  cut: { skip: number; limit: number | undefined; version: Timestamp; hasMore: boolean },
 ): { shown: Item[]; next: PagePosition | null } {
-  const { skip, limit, firstTimestamp, hasMore } = cut
+  const { skip, limit, version, hasMore } = cut
   const shown = items.slice(skip, limit === undefined ? undefined : skip + limit)
   const end = skip + shown.length
-  const next = hasMore || end < items.length ? { offset: `skip:${end}`, firstTimestamp } : null
+  const next = hasMore || end < items.length ? { offset: `skip:${end}`, firstTimestamp: version } : null
   return { shown, next }
 }
 

@@ -8,6 +8,7 @@ import type {
   ListFilter,
   ListOptions,
   ListOutcome,
+  PagePosition,
   RecordCount,
 } from './record-storage.ts'
 
@@ -19,13 +20,13 @@ export type Operation =
   | { kind: 'get'; collection: string; id: string; precondition: Precondition }
   | { kind: 'put'; collection: string; id: string; input: RecordInput; precondition: Precondition }
   | { kind: 'delete'; collection: string; id: string; precondition: Precondition }
-  /** The timestamp of each collection. Its precondition is evaluated when the outcome is answered. */
-  | { kind: 'timestamps' }
+  /** The timestamp of each collection. The reply evaluates the precondition, on all of them or on `of`: one, or the next page of its list. */
+  | { kind: 'timestamps'; of?: { collection: string; position?: PagePosition }; precondition: Precondition }
 
-/** One operation of a transaction, with the storage that it is for. A count is the list there, which shows earlier writes. */
+/** One operation of a transaction, with the storage that it is for. */
 export interface Step {
   storage: BulkStorage
-  operation: Exclude<Operation, { kind: 'count' }>
+  operation: Operation
 }
 
 /** This operation failed on its own; the others of its transaction stand. */

@@ -12,10 +12,12 @@ export interface ListFilter {
   newer?: Timestamp
   /** Only records changed before this timestamp. */
   older?: Timestamp
-  /** Only these records: at least one id, no duplicates, no commas, no spaces at either end. */
+  /** Only these records: no duplicates, no commas, no spaces at either end. */
   ids?: string[]
-  /** Excludes these records. */
-  excludedIds?: Set<string>
+  /** Only records with such an id, a filter that no storage has. */
+  keepsId?: (id: string) => boolean
+  /** Only such records. It needs more than their ids, so that counting them reads them all. */
+  keepsRecord?: (record: SyncRecord) => boolean
 }
 
 export interface ListOptions extends ListFilter {
@@ -26,7 +28,10 @@ export interface ListOptions extends ListFilter {
   position?: PagePosition
 }
 
-/** Where a page ends: an opaque offset, and the collection's timestamp as of the first page. */
+/**
+ * Where a page ends: an opaque offset, and the collection's timestamp as of the first page. An offset of the storage stays valid when the
+ * collection changes; a count of ours, where this service cuts the pages, does not.
+ */
 export interface PagePosition {
   offset: string
   firstTimestamp: Timestamp

@@ -77,6 +77,7 @@ export function resourceFor(method: string, all: Resource[]): Resource | undefin
 export function readRequest(
   resource: BucketResource,
   { params, headers: given, address, body }: Omit<Input<Record<string, string>, never>, 'query'>,
+  settings: Settings,
 ) {
   const problems: Problem[] = []
   const headers = { ...given }
@@ -90,7 +91,7 @@ export function readRequest(
     if (location === 'header') delete headers[name.toLowerCase()]
   }
   const input = { params, query, headers, body, address }
-  const operation = resource.operation(input, problems)
+  const operation = resource.operation(input, problems, settings)
   if (identity === null || problems.length > 0) throw invalidRequest(problems)
   return { input, operation, identity }
 }

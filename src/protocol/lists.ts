@@ -1,7 +1,7 @@
 /** Lists and counts the records of a collection. */
 import type { Problem } from '../domain/errors.ts'
-import { firstTimestampOf, isOffset, readListDocument, selectsIds, toListDocument } from '../domain/list.ts'
-import type { OutcomeOf } from '../domain/operation.ts'
+import { isOffset, splitFilter, timestampOfPages, toListDocument } from '../domain/list.ts'
+import type { Operation, OutcomeOf } from '../domain/operation.ts'
 import { isRecordId } from '../domain/record.ts'
 import {
   floored,
@@ -48,28 +48,12 @@ export const listRecords = declare({
   operation({ params, query, headers }, problems) {
     const options = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
-    // The list of ids is empty, so only the collection's timestamp is needed.
-    if (options.ids?.length === 0) return { kind: 'timestamps' }
     return { kind: 'list', collection: params.collection_id.toLowerCase(), options, precondition }
   },
-  reply(outcome: OutcomeOf['list' | 'timestamps'], input, settings) {
-    switch (outcome.outcome) {
-      case 'page':
-        return pageReply(outcome.page, input, settings)
-      case 'found': {
-        const { ids, position } = readListOptions(input.query)
-        const current = outcome.collections.get(input.params.collection_id.toLowerCase()) ?? zeroTimestamp
-        const unmet = collectionConditionReply(input.headers, current)
-        if (unmet) return unmet
-        const timestamp = firstTimestampOf(position, current)
-        // HEAD of a page reads only the timestamp, too.
-        const count = ids?.length === 0 ? 0 : null
-        return pageReply({ timestamp, document: toListDocument([]), count, next: null }, input, settings)
-      }
-      default:
-        return unmetPreconditionReply(outcome)
-    }
-  },
+  reply: (outcome, { options }, input, settings) =>
+    outcome.outcome === 'page'
+      ? pageReply(outcome.page, options, input, settings)
+      : unmetPreconditionReply(outcome),
 })
 
 /** HEAD of a list: the number of records that GET would list, filters included. For a page, only the version. */
@@ -84,32 +68,42 @@ export const countRecords = declare({
   operation({ params, query, headers }, problems) {
     const { limit, position, sort: _, ...filter } = readListOptions(query, problems)
     const precondition = readPrecondition(headers, problems)
-    if (limit !== undefined || position || filter.ids?.length === 0) return { kind: 'timestamps' }
-    return { kind: 'count', collection: params.collection_id.toLowerCase(), filter, precondition }
+    const collection = params.collection_id.toLowerCase()
+    if (limit === undefined && !position) return { kind: 'count', collection, filter, precondition }
+    return { kind: 'timestamps', of: { collection, position }, precondition }
   },
-  reply(outcome: OutcomeOf['count' | 'timestamps' | 'list'], input, settings) {
-    const { status, headers } = listRecords.reply(withCount(outcome), input, settings)
-    const total = headers['Total-Records']
-    return emptyReply(status, total === undefined ? headers : { ...headers, 'Total-Objects': total })
+  reply(outcome: OutcomeOf['count' | 'timestamps'], operation, input, settings) {
+    switch (outcome.outcome) {
+      case 'counted': {
+        const { timestamp, count } = outcome
+        const page = { timestamp, count, document: toListDocument([]), next: null }
+        const { filter } = operation as Extract<Operation, { kind: 'count' }>
+        const { status, headers } = pageReply(page, { ...filter, sort: 'newest' }, input, settings)
+        return emptyReply(status, { ...headers, 'Total-Objects': String(count) })
+      }
+      case 'found': {
+        const { collection, position } = (operation as Extract<Operation, { kind: 'timestamps' }>).of!
+        const current = outcome.collections.get(collection) ?? zeroTimestamp
+        const unmet = collectionConditionReply(operation.precondition, current)
+        return unmet ?? emptyReply(200, versionHeaders(timestampOfPages(position, current)))
+      }
+      default:
+        return unmetPreconditionReply(outcome)
+    }
   },
 })
 
-/** The outcome of a list from that of its count. In a batch, counts the records of a list. */
-function withCount(outcome: OutcomeOf['count' | 'timestamps' | 'list']): OutcomeOf['timestamps' | 'list'] {
-  if (outcome.outcome === 'counted') {
-    const { timestamp, count } = outcome
-    return { outcome: 'page', page: { timestamp, count, document: toListDocument([]), next: null } }
-  }
-  if (outcome.outcome !== 'page') return outcome
-  const { page } = outcome
-  const count = page.count ?? readListDocument(page.document as Uint8Array).length
-  return { outcome: 'page', page: { ...page, count } }
-}
-
-function pageReply(page: RecordPage, { query, address }: ListInput, settings: Settings): Reply {
-  const { count, document: body, next } = page
-  const headers = versionHeaders(settings.flushSafeEtag ? flushSafeTimestamp(page, query) : page.timestamp)
-  const isWhole = given(query._limit) === undefined && given(query._token) === undefined
+function pageReply(
+  page: RecordPage,
+  options: ListOptions,
+  { query, address }: ListInput,
+  settings: Settings,
+): Reply {
+  const { count, document: body, next, timestamp } = page
+  const headers = versionHeaders(
+    settings.flushSafeEtag ? flushSafeTimestamp(page, options, query) : timestamp,
+  )
+  const isWhole = options.limit === undefined && !options.position
   if (isWhole && count !== null) headers['Total-Records'] = String(count)
   if (next) {
     // The URL of this request, with its query unchanged except for the token.
@@ -127,10 +121,14 @@ type ListInput = Input<unknown, ListQuery>
  * The timestamp of a page; for an empty list of changes, `_since` if that is earlier. kinto.js takes a newer ETag without changes, as after
  * a deletion, for a server that lost its data, and stops syncing. Not for filtered pages, which say nothing about the collection.
  */
-function flushSafeTimestamp({ count, next, timestamp }: RecordPage, query: ListQuery): Timestamp {
-  const options = readListOptions(query)
+function flushSafeTimestamp(
+  { count, next, timestamp }: RecordPage,
+  options: ListOptions,
+  query: ListQuery,
+): Timestamp {
   const { newer, older, position } = options
-  const isFiltered = older !== undefined || selectsIds(options) || position || query.min_last_modified
+  const { isSelective } = splitFilter(options)
+  const isFiltered = older !== undefined || isSelective || position || query.min_last_modified
   const isEmpty = count === 0 && next === null && newer !== undefined && !isFiltered
   return isEmpty && newer < timestamp ? newer : timestamp
 }
@@ -155,7 +153,9 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
     const list = readIds(query, name, problems)
     return list ? [new Set(list)] : []
   })
-  const excluded = (['exclude_id', 'not_id'] as const).flatMap((name) => readIds(query, name, problems) ?? [])
+  const excluded = new Set(
+    (['exclude_id', 'not_id'] as const).flatMap((name) => readIds(query, name, problems) ?? []),
+  )
   const since = readEither(query, '_since', 'gt_last_modified', floored, problems)
   const before = readEither(query, '_before', 'lt_last_modified', raised, problems)
   // The storage only knows "after" and "before", in steps of 10 ms.
@@ -170,7 +170,7 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
     limit: limit === undefined ? undefined : Math.min(Number(limit), maxLimit),
     position: position ?? undefined,
     ids: idLists.length === 0 ? undefined : [...idLists.reduce((a, b) => a.intersection(b))],
-    excludedIds: excluded.length > 0 ? new Set(excluded) : undefined,
+    keepsId: excluded.size > 0 ? (id) => !excluded.has(id) : undefined,
   }
 }
 

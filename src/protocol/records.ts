@@ -1,6 +1,7 @@
 /** A single record: get, put and delete. */
 import { errno, invalid, ServiceError, type Problem } from '../domain/errors.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
+import type { Precondition } from '../domain/precondition.ts'
 import {
   canonicalCollection,
   isRecordId,
@@ -33,8 +34,10 @@ export const getRecord = declare({
   responses: { 200: versioned('The record', RecordResponse) },
   errorStatuses: [304, 404],
   operation: (input, problems) => ({ kind: 'get', ...readTarget(input, problems) }),
-  reply: (outcome, { headers }) =>
-    outcome.outcome === 'found' ? recordReply(outcome.record, outcome.json) : withoutRecord(outcome, headers),
+  reply: (outcome, { precondition }) =>
+    outcome.outcome === 'found'
+      ? recordReply(outcome.record, outcome.json)
+      : withoutRecord(outcome, precondition),
 })
 
 export const putRecord = declare({
@@ -55,8 +58,8 @@ export const putRecord = declare({
     // Reads the body last: its problems are only reported if there are no others.
     input: problems.length === 0 ? readRecordInput(input.body) : {},
   }),
-  reply: (outcome, { headers }) =>
-    outcome.outcome === 'stored' ? recordReply(outcome.record) : withoutRecord(outcome, headers),
+  reply: (outcome, { precondition }) =>
+    outcome.outcome === 'stored' ? recordReply(outcome.record) : withoutRecord(outcome, precondition),
 })
 
 export const deleteRecord = declare({
@@ -74,8 +77,8 @@ export const deleteRecord = declare({
   },
   errorStatuses: [404, 405],
   operation: (input, problems) => ({ kind: 'delete', ...readTarget(input, problems) }),
-  reply: (outcome, { headers }) =>
-    outcome.outcome === 'deleted' ? deletedReply(outcome, headers) : withoutRecord(outcome, headers),
+  reply: (outcome, { precondition }, { headers }) =>
+    outcome.outcome === 'deleted' ? deletedReply(outcome, headers) : withoutRecord(outcome, precondition),
 })
 
 /** The setting that disables this write on the collection in the path; null if it is enabled. */
@@ -145,7 +148,7 @@ function deletedReply(
 /** 304 for an unchanged record. Throws `ServiceError` for outcomes that are errors. */
 function withoutRecord(
   outcome: Exclude<OutcomeOf['get' | 'put' | 'delete'], { outcome: 'found' | 'stored' | 'deleted' }>,
-  headers: RequestHeaders,
+  precondition: Precondition,
 ): Reply {
   switch (outcome.outcome) {
     case 'not-modified':
@@ -153,7 +156,7 @@ function withoutRecord(
     case 'missing':
       throw new ServiceError(404, errno.unknownRecord, 'Record not found')
     case 'precondition-failed':
-      throw recordChanged(outcome.existing, headers['if-none-match'] !== undefined)
+      throw recordChanged(outcome.existing, precondition.kind === 'absent')
     default:
       return outcome satisfies never
   }

@@ -46,9 +46,18 @@ interface StorageBinding<P extends TObject, Q extends TObject, K extends Operati
    * Returns the storage operation. Adds problems that schemas can't detect to `problems`; then don't use the operation. Throws
    * `ServiceError` 400 for problems of the body.
    */
-  operation(input: Input<Static<P>, Static<Q>>, problems: Problem[]): Extract<Operation, { kind: K }>
-  /** Returns the reply for the outcome. Throws `ServiceError` for outcomes that are errors. */
-  reply(outcome: OutcomeOf[K], input: Input<Static<P>, Static<Q>>, settings: Settings): Reply
+  operation(
+    input: Input<Static<P>, Static<Q>>,
+    problems: Problem[],
+    settings: Settings,
+  ): Extract<Operation, { kind: K }>
+  /** Returns the reply for the outcome of the operation. Throws `ServiceError` for outcomes that are errors. */
+  reply(
+    outcome: OutcomeOf[K],
+    operation: Extract<Operation, { kind: K }>,
+    input: Input<Static<P>, Static<Q>>,
+    settings: Settings,
+  ): Reply
 }
 
 /** A resource in a user's bucket; needs credentials. */

@@ -55,8 +55,8 @@ export function readPrecondition(headers: RequestHeaders, problems: Problem[] = 
 }
 
 /** Evaluates the precondition on a collection: returns 304, or null to proceed. Throws `ServiceError` 412. */
-export function collectionConditionReply(headers: RequestHeaders, timestamp: Timestamp): Reply | null {
-  const verdict = evaluateCollection(readPrecondition(headers), timestamp)
+export function collectionConditionReply(precondition: Precondition, timestamp: Timestamp): Reply | null {
+  const verdict = evaluateCollection(precondition, timestamp)
   return verdict && unmetPreconditionReply(verdict)
 }
 

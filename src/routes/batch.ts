@@ -1,6 +1,6 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { Identity } from '../domain/credentials.ts'
-import type { Operation, OperationOutcome, Step } from '../domain/operation.ts'
+import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import { readJson } from '../protocol/check.ts'
 import { belowVersion, findResources, isBucketResource, readRequest, resourceFor } from '../protocol/find.ts'
@@ -102,19 +102,12 @@ async function prepare(merged: MergedRequest, open: Open, call: Call): Promise<P
       return reply
     }
     const address = { host: call.host, path, query: merged.query }
-    const read = readRequest(resource, { params: found.params, headers, body, address })
+    const read = readRequest(resource, { params: found.params, headers, body, address }, settings)
     const storage = await open(read.identity)
-    return { resource, input: read.input, operation: asTransactionStep(read.operation), storage }
+    return { resource, input: read.input, operation: read.operation, storage }
   } catch (error) {
     return ownReply(error, services)
   }
-}
-
-/** Adapts an operation for a transaction, where a count must see earlier writes: it becomes a list whose records are counted. */
-function asTransactionStep(operation: Operation): Step['operation'] {
-  if (operation.kind !== 'count') return operation
-  const { collection, filter, precondition } = operation
-  return { kind: 'list', collection, options: { ...filter, sort: 'newest' }, precondition }
 }
 
 /** Answers resources that need no credentials. Batches do not serve pages, documents and metrics. */
@@ -130,10 +123,14 @@ async function answerWithoutCredentials(
   throw unknownPath()
 }
 
-function answerStep({ resource, input }: PendingStep, outcome: OperationOutcome, services: Services): Reply {
+function answerStep(
+  { resource, operation, input }: PendingStep,
+  outcome: OperationOutcome,
+  services: Services,
+): Reply {
   try {
     if (outcome.outcome === 'failed') throw outcome.error
-    return resource.reply(outcome, input, services.settings)
+    return resource.reply(outcome, operation, input, services.settings)
   } catch (error) {
     return ownReply(error, services)
   }

@@ -77,14 +77,14 @@ async function respond(resource: BucketResource, input: BucketInput, call: Call)
     input.body = call.body.parse(owner, readJson)
   } else call.user = owner
   const problems: Problem[] = []
-  const operation = resource.operation(input, problems)
+  const operation = resource.operation(input, problems, services.settings)
   if (problems.length > 0) throw invalidRequest(problems)
   const release = services.load.acquire(owner)
   if (!release) throw overload
   try {
     const outcome = await execute(operation, storage, call)
     if (outcome.outcome === 'failed') throw outcome.error
-    const reply = resource.reply(outcome, input, services.settings)
+    const reply = resource.reply(outcome, operation, input, services.settings)
     // A list is in flight until its last byte is sent.
     if (isSource(reply.body)) reply.ended = release
     else release()

@@ -90,7 +90,8 @@ export function rejectInvalid(call: Call): Reply {
   // An empty record id is the list's path with an extra slash.
   if (params['*'] === '') return redirect(call, withoutTrailingSlashes(call.path))
   const { headers } = call
-  if (isBucketResource(resource)) readRequest(resource, { params, headers, address: call })
+  if (isBucketResource(resource))
+    readRequest(resource, { params, headers, address: call }, call.services.settings)
   else {
     const problems = resource.check({ params, query: {}, headers })
     if (problems.length > 0) throw invalidRequest(problems)

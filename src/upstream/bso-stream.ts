@@ -1,16 +1,14 @@
 import { isUtf8 } from 'node:buffer'
 import { takeListBuffer } from '../domain/bytes.ts'
 import { listClosing, listOpening } from '../domain/list.ts'
-import { toExposedJson } from '../domain/record.ts'
+import { toExposedJson, type SyncRecord } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
 import { readBso } from './bso.ts'
 import { cutLines, maxOutputBytes } from './bso-lines.ts'
 
 interface BsoRewriterOptions {
-  /** Selects records by id. Without it, all records are kept, which is much faster because no line is parsed. */
-  keep?(id: string): boolean
-  /** The number of kept records to skip at the beginning. */
-  skip?: number
+  /** Selects records. Without it, all records are kept, which is much faster because no line is parsed. */
+  keep?: ((record: SyncRecord) => boolean) | null
 }
 
 const maxLineBytes = 16 * 1024 * 1024
@@ -28,11 +26,7 @@ export class BsoRewriter {
   recordCount = 0
   /** Records written so far. */
   keptCount = 0
-  /** Whether some records may be left out. */
-  readonly isSelective: boolean
-
-  readonly #keep: ((id: string) => boolean) | null
-  #skip: number
+  readonly #keep: ((record: SyncRecord) => boolean) | null
 
   /** The beginning of an unfinished line. */
   #carry = Buffer.alloc(0)
@@ -41,10 +35,8 @@ export class BsoRewriter {
   #out = Buffer.alloc(0)
   #outLength = 0
 
-  constructor({ keep, skip = 0 }: BsoRewriterOptions = {}) {
-    this.#keep = keep ?? null
-    this.#skip = skip
-    this.isSelective = keep !== undefined || skip > 0
+  constructor({ keep = null }: BsoRewriterOptions = {}) {
+    this.#keep = keep
   }
 
   /** The memory of the unfinished line; small unless a record is long. */
@@ -97,7 +89,7 @@ export class BsoRewriter {
     if (end <= from) return from
     requireUtf8(chunk.subarray(from, end))
     for (let start = from; start < end;) {
-      if (this.#keep === null && this.#skip === 0) start = this.#cutLines(chunk, start, end)
+      if (this.#keep === null) start = this.#cutLines(chunk, start, end)
       if (start === end) break
       const next = chunk.indexOf(newline, start) + 1
       this.#writeParsed(chunk, start, next)
@@ -124,11 +116,7 @@ export class BsoRewriter {
     const record = readBso(parseJson(line))
     if (!record) throw unusable('a line is not a record')
     this.recordCount += 1
-    if (this.#keep && !this.#keep(record.id)) return
-    if (this.#skip > 0) {
-      this.#skip -= 1
-      return
-    }
+    if (this.#keep?.(record) === false) return
     const text = (this.keptCount > 0 ? ',' : '') + toExposedJson(record)
     this.#reserve(Buffer.byteLength(text))
     this.#outLength += this.#out.write(text, this.#outLength)

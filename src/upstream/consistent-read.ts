@@ -1,15 +1,16 @@
-import { errno, ServiceError, UpstreamError } from '../domain/errors.ts'
+import { errno, ServiceError } from '../domain/errors.ts'
 import { runBounded } from '../domain/bounded.ts'
-import { idSelector, selectsIds } from '../domain/list.ts'
-import { retries } from '../domain/retries.ts'
-import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'
-import { jsonOf, lastModifiedOf, OffsetTrail, TooLong, unusable, type UpstreamResponse } from './response.ts'
-import { chunkIds, listQuery, groupIds, unmodifiedSinceHeader } from './request.ts'
+import { splitFilter } from '../domain/list.ts'
+import { zeroTimestamp } from '../domain/timestamp.ts'
+import { jsonOf, TooLong, unusable, type UpstreamResponse } from './response.ts'
+import { chunkIds, groupIds } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
 import { readRecordResponse, readBso, recordRequest } from './bso.ts'
-import { checkCount } from './list.ts'
-import type { ListFilter, ListOptions, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
-import type { StorageCalls, StorageRead } from './call.ts'
+import { BsoRewriter } from './bso-stream.ts'
+import { ListPages } from './list.ts'
+import { Pager, whileUnchanged, type ConsistentReads } from './pager.ts'
+import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
+import type { StorageCalls } from './call.ts'
 
 /** Maximum bytes of records in one snapshot, and of the ids of a list. */
 const maxListBytes = 64 * 1024 * 1024
@@ -26,167 +27,120 @@ export async function readConsistently(
   ids: string[],
 ): Promise<Snapshot> {
   return await whileUnchanged(calls, collection, calls.owner, async (reads) => {
-    const snapshot = await reads.records(ids, maxListBytes)
+    const snapshot = await collectRecords(reads, ids, maxListBytes)
     if (snapshot) return snapshot
     const message = 'The requested records are too large together: request fewer at once'
     throw new ServiceError(413, errno.requestTooLarge, message)
   })
 }
 
-/** Counts the records that match a filter; reads only their ids. */
-export async function countRecords(
+/** Counts the records that a filter selects; reads only their ids if these suffice. */
+export async function countListed(
   calls: StorageCalls,
   collection: string,
   filter: ListFilter,
 ): Promise<RecordCount> {
-  const { newer, older, ids } = filter
-  if (newer === undefined && older === undefined && !selectsIds(filter)) {
+  const isEmpty = filter.ids?.length === 0
+  if (isEmpty || splitFilter(filter).selectsAll) {
     // Reads the timestamp first: if it is older than the count, clients request the count again; a newer one would hide a change.
     const { collections } = await readCollectionTimestamps(calls)
-    return {
-      timestamp: collections.get(collection) ?? zeroTimestamp,
-      count: await readCount(calls, collection),
-    }
+    const timestamp = collections.get(collection) ?? zeroTimestamp
+    return { timestamp, count: isEmpty ? 0 : await readCount(calls, collection) }
   }
   return await whileUnchanged(calls, collection, undefined, async (reads) => {
     let count = 0
-    const isListed = idSelector(filter)
-    const countId = (id: string) => {
-      if (isListed(id)) count += 1
-    }
-    const parts = ids ? chunkIds(ids) : [undefined]
-    for (const part of parts) await reads.ids({ newer, older, ids: part }, 'newest', countId)
+    await collectIds(reads, filter, 'newest', () => (count += 1))
     return { timestamp: reads.timestamp, count }
   })
 }
 
-/** Runs reads that must be consistent; repeats all of them, up to three times, if the collection changes meanwhile. */
-export async function whileUnchanged<Result>(
-  calls: StorageCalls,
-  collection: string,
-  endpoint: string | undefined,
-  read: (reads: ConsistentReads) => Promise<Result>,
-): Promise<Result> {
-  for (let round = 0; round <= retries.consistentRead.times; round += 1) {
-    try {
-      return await read(new ConsistentReads(calls, collection, endpoint))
-    } catch (error) {
-      if (!(error instanceof CollectionChanged)) throw error
+/** Passes the ids of a list to `take`, in the storage's order. If ids alone don't say what is listed, the records pass by as a stream. */
+export async function collectIds(
+  reads: ConsistentReads,
+  filter: ListFilter,
+  sort: SortOrder,
+  take: (id: string) => void,
+): Promise<void> {
+  const { storage, keepsId, keepsRecord } = splitFilter(filter)
+  const parts = storage.ids
+    ? chunkIds(storage.ids).map((ids) => ({ ...storage, ids, sort }))
+    : [{ ...storage, sort }]
+  if (keepsRecord) {
+    const keep = (record: Parameters<typeof keepsRecord>[0]) => {
+      if (keepsRecord(record)) take(record.id)
+      return false
     }
+    const pager = new Pager(reads, parts, 'lines')
+    const pages = new ListPages(await pager.first(), pager, new BsoRewriter({ keep }))
+    while ((await pages.read()) !== null) continue
+    return
   }
-  throw new UpstreamError(
-    'refused',
-    'Cannot read several records consistently: the collection keeps changing',
-    {
-      applied: 'no',
-    },
+  const pager = new Pager(
+    reads,
+    parts.map((part) => ({ ...part, limit: idsPerPage })),
+    'ids',
   )
+  await collect(pager, { leftBytes: maxListBytes }, (id) => {
+    if (typeof id !== 'string') throw unusable('an element is not an id')
+    if (keepsId?.(id) !== false) take(id)
+  })
 }
 
-class CollectionChanged extends Error {}
-
-/** Reads of one collection. All but the first are conditional on its timestamp, and throw if it has changed. */
-export class ConsistentReads {
-  /** Bytes of records that may still be read. */
-  #leftBytes = 0
-  #timestamp: Timestamp | null = null
-  #endpoint: string | undefined
-
-  constructor(
-    private readonly calls: StorageCalls,
-    private readonly collection: string,
-    endpoint?: string,
-  ) {
-    this.#endpoint = endpoint
-  }
-
-  /** The collection's timestamp as of the first read. */
-  get timestamp(): Timestamp {
-    return this.#timestamp!
-  }
-
-  /** Passes the ids of a list to `take`, in order. */
-  async ids(filter: ListFilter, sort: SortOrder, take: (id: string) => void): Promise<void> {
-    this.#leftBytes = maxListBytes
-    await this.#each({ ...filter, sort, limit: idsPerPage }, false, (id) => {
-      if (typeof id !== 'string') throw unusable('an element is not an id')
-      take(id)
-    })
-  }
-
-  /** Reads the records with these ids; null if they exceed `maxBytes`. */
-  async records(ids: string[], maxBytes: number): Promise<Snapshot | null> {
-    const { chunks, single } = groupIds(ids)
-    const [first, ...others] = chunks
-    const records: Snapshot['records'] = new Map()
-    this.#leftBytes = maxBytes
-    try {
-      // Reads the timestamp first: if the collection changes later, the write that relies on it fails.
-      if (first) await this.#part(first, records)
-      else
-        await this.#read({
-          ...this.#list(listQuery({ sort: 'newest', limit: 1 }, null, false)),
-          maxBytes: 65_536,
-        })
-      await runBounded(others.map((part) => () => this.#part(part, records)))
-      for (const id of single) {
-        const response = await this.#read(recordRequest(this.collection, id))
-        this.#count(response)
-        const found = readRecordResponse(response, id)
-        if (found) records.set(id, found.record)
-      }
-      return { timestamp: this.timestamp, records }
-    } catch (error) {
-      if (error instanceof TooLong) return null
-      throw error
-    }
-  }
-
-  async #part(ids: string[], records: Snapshot['records']): Promise<void> {
-    const requested = new Set(ids)
-    await this.#each({ ids, sort: 'newest' }, true, (value) => {
+/** Reads the records with these ids; null if they exceed `maxBytes`. */
+export async function collectRecords(
+  reads: ConsistentReads,
+  ids: string[],
+  maxBytes: number,
+): Promise<Snapshot | null> {
+  const { chunks, single } = groupIds(ids)
+  const [first, ...others] = chunks
+  const records: Snapshot['records'] = new Map()
+  const budget = { leftBytes: maxBytes }
+  const readPart = (part: string[]) => {
+    const requested = new Set(part)
+    return collect(new Pager(reads, [{ ids: part, sort: 'newest' }], 'records'), budget, (value) => {
       const record = readBso(value)
       if (!record) throw unusable('an element is not a record')
       // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
       if (requested.has(record.id)) records.set(record.id, record)
     })
   }
-
-  /** Passes the elements of a list to `take`, in order, however the storage pages it. */
-  async #each(options: ListOptions, isFull: boolean, take: (element: unknown) => void): Promise<void> {
-    const trail = new OffsetTrail()
-    let offset: string | null = null
-    do {
-      const query = listQuery(options, offset, isFull)
-      const response = await this.#read({ ...this.#list(query), maxBytes: this.#leftBytes })
-      this.#count(response)
-      const elements = jsonOf(response)
-      if (!Array.isArray(elements)) throw unusable('the body is not a list')
-      elements.forEach(take)
-      checkCount(response, elements.length)
-      offset = trail.next(response.headers, elements.length)
-    } while (offset !== null)
+  try {
+    // Reads the timestamp first: if the collection changes later, the write that relies on it fails.
+    if (first) await readPart(first)
+    else await new Pager(reads, [{ sort: 'newest', limit: 1 }], 'ids', true).first({ maxBytes: 65_536 })
+    await runBounded(others.map((part) => () => readPart(part)))
+    for (const id of single) {
+      const response = await reads.read(recordRequest(reads.collection, id))
+      spend(budget, response)
+      const found = readRecordResponse(response, id)
+      if (found) records.set(id, found.record)
+    }
+    return { timestamp: reads.timestamp, records }
+  } catch (error) {
+    if (error instanceof TooLong) return null
+    throw error
   }
+}
 
-  #count({ bytes }: UpstreamResponse): void {
-    this.#leftBytes -= bytes.length
-    if (this.#leftBytes < 0) throw new TooLong('a list of the storage')
-  }
+/** The bytes that may still be read. */
+interface ByteBudget {
+  leftBytes: number
+}
 
-  // It names ids, so a 400 is about them.
-  #list(query: StorageRead['query']): Pick<StorageRead, 'path' | 'query' | 'subject'> {
-    return { path: ['storage', this.collection], query, subject: 'record' }
+/** Passes the elements of a list to `take`, in order. */
+async function collect(pager: Pager, budget: ByteBudget, take: (element: unknown) => void): Promise<void> {
+  let page: UpstreamResponse | null = await pager.first({ maxBytes: budget.leftBytes })
+  while (page !== null) {
+    spend(budget, page)
+    const elements = jsonOf(page)
+    if (!Array.isArray(elements)) throw unusable('the body is not a list')
+    elements.forEach(take)
+    page = await pager.next(elements.length, budget.leftBytes)
   }
+}
 
-  async #read(request: StorageRead): Promise<UpstreamResponse> {
-    const condition = this.#timestamp === null ? {} : unmodifiedSinceHeader(this.#timestamp)
-    const headers = { ...request.headers, ...condition }
-    const response = await this.calls.read({ ...request, headers, endpoint: this.#endpoint })
-    if (response.status === 412) throw new CollectionChanged()
-    if (this.#timestamp !== null) return response
-    this.#timestamp = lastModifiedOf(response.headers)
-    this.calls.trackChange(response.headers)
-    this.#endpoint = this.calls.endpoint
-    return response
-  }
+function spend(budget: ByteBudget, { bytes }: UpstreamResponse): void {
+  budget.leftBytes -= bytes.length
+  if (budget.leftBytes < 0) throw new TooLong('a list of the storage')
 }

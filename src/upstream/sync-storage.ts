@@ -1,10 +1,9 @@
 import { evaluateGet, type GetOutcome, type Precondition } from '../domain/precondition.ts'
 import { readCollectionTimestamps, readLimits } from './account.ts'
 import { readRecordResponse, recordRequest } from './bso.ts'
-import { countRecords, readConsistently } from './consistent-read.ts'
-import { listByIds } from './list-by-ids.ts'
-import { listByQuery, ListPages } from './list.ts'
-import { chunkIds } from './request.ts'
+import { countListed, readConsistently } from './consistent-read.ts'
+import { listCutPage, mustBeCut } from './cut-pages.ts'
+import { listByQuery, listNothing, ListPages } from './list.ts'
 import { commitStaged, remove, splitDeletion, stage, write } from './writes.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type {
@@ -45,13 +44,13 @@ export class SyncStorage implements BulkStorage {
    * permit, which it holds until the last byte, because the runtime buffers up to 2 MB of a response.
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
+    if (options.ids?.length === 0) return await listNothing(this.calls, collection, options, precondition)
     const { client, node, owner, signal, leftMs } = this.calls
     const { lists } = client.upstream
     if (!lists.tryAcquire(node, owner)) await lists.acquire(node, owner, signal, leftMs)
     let document: ListPages | null = null
     try {
-      const isOneRequest = !options.ids || chunkIds(options.ids).length === 1
-      const list = isOneRequest ? listByQuery : listByIds
+      const list = mustBeCut(options) ? listCutPage : listByQuery
       const outcome = await list(this.calls, collection, options, precondition)
       if (outcome.outcome === 'page' && outcome.page.document instanceof ListPages)
         document = outcome.page.document
@@ -82,7 +81,7 @@ export class SyncStorage implements BulkStorage {
   }
 
   count(collection: string, filter: ListFilter) {
-    return countRecords(this.calls, collection, filter)
+    return countListed(this.calls, collection, filter)
   }
 
   limits() {

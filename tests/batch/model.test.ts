@@ -55,7 +55,7 @@ const arbitraryCase: fc.Arbitrary<Case> = fc.record({
   }),
   operations: fc.array(
     fc.record<DraftOperation>({
-      kind: word('put put put delete delete get list'),
+      kind: word('put put put delete delete get list count'),
       collection,
       id,
       condition: word('none none none current current current stale absent exists not-current'),
@@ -166,7 +166,7 @@ function otherRecord(id: string, place: number) {
 function toOperation(draft: DraftOperation, index: number, storage: ModelStorage): CollectionOperation {
   const { kind, collection, id, hasPayload, sortindex, ttlSeconds, limit } = draft
   const known =
-    kind === 'list'
+    kind === 'list' || kind === 'count'
       ? storage.timestampOf(collection)
       : (storage.visible(collection).get(id)?.lastModified ?? 0)
   const precondition = toPrecondition(draft.condition, known)
@@ -181,6 +181,8 @@ function toOperation(draft: DraftOperation, index: number, storage: ModelStorage
     }
     case 'list':
       return { kind, collection, options: { sort: 'newest', ...(limit ? { limit } : {}) }, precondition }
+    case 'count':
+      return { kind, collection, filter: limit ? { keepsId: (each) => each !== id } : {}, precondition }
     default:
       return { kind, collection, id, precondition }
   }
@@ -389,7 +391,9 @@ function expectSomeMoment(
   // A collection that is only read takes several calls. What was created and deleted again
   // leaves no trace, so a condition on the list does not see it.
   const isNothing = mine.some(({ index }) => ['stored', 'deleted'].includes(result.outcomes[index]!.outcome))
-  const together = mine.filter(({ operation }) => !(isNothing && operation.kind === 'list'))
+  const together = mine.filter(
+    ({ operation: { kind } }) => !(isNothing && (kind === 'list' || kind === 'count')),
+  )
   for (const group of isWritten ? [together] : together.map((one) => [one])) {
     const isConsistent = moments.some(({ records, at }) =>
       agrees(group, sequentially(mine, records, at, failed), result, failed, new Set([at + 10])),

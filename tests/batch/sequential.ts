@@ -49,10 +49,16 @@ export function sequentially(
         }
         return { outcome: 'found', record: current }
       }
-      case 'list': {
+      case 'list':
+      case 'count': {
         if (isSame(precondition, collectionAt)) return { outcome: 'not-modified', timestamp: collectionAt }
         if (hasChanged(precondition, collectionAt)) {
           return { outcome: 'precondition-failed', timestamp: collectionAt }
+        }
+        if (operation.kind === 'count') {
+          const isListed = recordSelector(operation.filter)
+          const count = [...records.values()].filter(isListed).length
+          return { outcome: 'counted', timestamp: collectionAt, count }
         }
         const ids = listed([...records.values()], operation.options).map(({ id }) => id)
         return {

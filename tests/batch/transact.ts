@@ -90,6 +90,12 @@ export function get(
   return { kind: 'get', collection, id, precondition }
 }
 
+/** Reads the timestamps of all collections. */
+export const timestamps: Extract<Operation, { kind: 'timestamps' }> = {
+  kind: 'timestamps',
+  precondition: noPrecondition,
+}
+
 export function list(
   collection: string,
   options: Partial<ListOptions> = {},

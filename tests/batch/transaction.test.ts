@@ -14,6 +14,7 @@ import {
   remove,
   transact,
   transactSteps,
+  timestamps,
 } from './transact.ts'
 
 describe('runTransaction: effects of earlier operations', () => {
@@ -59,11 +60,11 @@ describe('runTransaction: effects of earlier operations', () => {
     ])
 
     const { outcomes } = await transact(storage, [
-      { kind: 'timestamps' },
+      timestamps,
       put('tabs', 'c', {}),
       put('tabs', 'a', { payload: 'x' }),
       remove('tabs', 'b'),
-      { kind: 'timestamps' },
+      timestamps,
     ])
 
     const now = storage.timestampOf('tabs')
@@ -119,7 +120,7 @@ describe('runTransaction: storage calls', () => {
     ['records that are read', [get('c0', 'old'), get('c0', 'none'), get('c1', 'old')], { snapshot: 2 }],
     [
       'timestamps, for all that ask',
-      [list('c0'), { kind: 'timestamps' }, { kind: 'timestamps' }],
+      [list('c0'), timestamps, timestamps],
       { collectionTimestamps: 1, list: 1 },
     ],
   ])('are few for %s', async (_, operations, expected) => {

@@ -80,15 +80,15 @@ describe('list', () => {
 
   it('omits the first records of a position that counts them', async () => {
     const { storage, has } = await openRig()
-    has(numbered(9))
+    const written = has(numbered(9))
     const all = await idsOf(await listPage(storage))
-    const position = { offset: 'skip:4', firstTimestamp: timestamp(10) }
+    const position = { offset: 'skip:4', firstTimestamp: written }
 
     const limited = await listPage(storage, { limit: 3, position })
     const next = await listPage(storage, { limit: 3, position: limited.next! })
     const rest = await listPage(storage, { position })
 
-    expect(limited).toMatchObject({ count: 3, timestamp: timestamp(10) })
+    expect(limited).toMatchObject({ count: 3, timestamp: written })
     expect(await idsOf(limited)).toEqual(all.slice(4, 7))
     expect(await idsOf(next)).toEqual(all.slice(7))
     expect(next.next).toBeNull()
@@ -141,7 +141,9 @@ describe('a list of more ids than a request can name', () => {
     has(numbered(150))
     const ids = numbered(150).map(({ id }) => id)
 
-    expect(await idsOf(await listPage(storage, { ids }))).toEqual(ids.toSorted())
+    const sorted = ids.toSorted()
+    expect(await idsOf(await listPage(storage, { ids }))).toEqual(sorted.toReversed())
+    expect(await idsOf(await listPage(storage, { ids, sort: 'oldest' }))).toEqual(sorted)
   })
 
   it.each([10, 20_000])('selects by time, and evaluates preconditions: %d bytes each', async (bytes) => {
@@ -154,7 +156,7 @@ describe('a list of more ids than a request can name', () => {
     expect(await listPage(storage, { ids, newer: early })).toMatchObject({ count: 60, timestamp: late })
     expect(await listPage(storage, { ids, older: late })).toMatchObject({ count: 60 })
     expect(await listPage(storage, { ids, newer: late })).toMatchObject({ count: 0 })
-    expect(await listPage(storage, { ids, excludedIds: new Set(['id1']) })).toMatchObject({ count: 119 })
+    expect(await listPage(storage, { ids, keepsId: (id) => id !== 'id1' })).toMatchObject({ count: 119 })
     expect(await list(since('unmodified-since', early))).toEqual({
       outcome: 'precondition-failed',
       timestamp: late,

@@ -1,0 +1,92 @@
+import { invalid } from '../domain/errors.ts'
+import {
+  cutPage,
+  orders,
+  readSkip,
+  recordSelector,
+  splitFilter,
+  timestampOfPages,
+  toListDocument,
+} from '../domain/list.ts'
+import { evaluateCollection, type Precondition } from '../domain/precondition.ts'
+import { collectIds, collectRecords } from './consistent-read.ts'
+import { BsoRewriter } from './bso-stream.ts'
+import { writePages } from './list.ts'
+import { Pager, whileUnchanged, type ConsistentReads } from './pager.ts'
+import { chunkIds, isListable } from './request.ts'
+import type { ListOptions, ListOutcome, RecordPage, Snapshot } from '../domain/record-storage.ts'
+import type { StorageCalls } from './call.ts'
+
+/** Whether the storage can't give this page by itself: it names more ids than one request can, or continues a page that was cut here. */
+export function mustBeCut({ ids, position }: ListOptions): boolean {
+  return (
+    (ids !== undefined && chunkIds(ids).length > 1) || (position !== undefined && readSkip(position) !== null)
+  )
+}
+
+/** Records up to this total size are read at once and sorted here. */
+const smallBytes = 1024 * 1024
+
+/**
+ * Lists records in pages that are cut here, in constant memory. A few small records are read and sorted here; otherwise the storage
+ * provides the order of its ids, and the records stream in that order.
+ */
+export async function listCutPage(
+  calls: StorageCalls,
+  collection: string,
+  options: ListOptions,
+  precondition: Precondition,
+): Promise<ListOutcome> {
+  const { ids: named, limit, position } = options
+  const skip = readSkip(position)
+  if (skip === null)
+    throw invalid('querystring', '_token', 'belongs to another list: start again from the first page')
+  return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
+    const snapshot = named ? await collectRecords(reads, named, smallBytes) : null
+    const ids = snapshot ? sortedIds(snapshot, options) : await orderedIds(reads, options)
+    const verdict = evaluateCollection(precondition, reads.timestamp)
+    if (verdict) return verdict
+    const timestamp = timestampOfPages(position, reads.timestamp)
+    const { shown, next } = cutPage(ids, { skip, limit, version: timestamp, hasMore: false })
+    const document = snapshot
+      ? toListDocument(shown.map((id) => snapshot.records.get(id)!))
+      : await stream(reads, shown, options)
+    return { outcome: 'page', page: { timestamp, next, document, count: shown.length } }
+  })
+}
+
+function sortedIds({ records }: Snapshot, options: ListOptions): string[] {
+  return [...records.values()]
+    .filter(recordSelector(options))
+    .toSorted(orders[options.sort])
+    .map(({ id }) => id)
+}
+
+/** The ids that the list contains, in its order. Only the storage knows the order without reading all records. */
+async function orderedIds(reads: ConsistentReads, options: ListOptions): Promise<string[]> {
+  const { ids, sort, ...rest } = options
+  const named = ids && new Set(ids)
+  const ordered = new Set<string>()
+  // Asks for all ids, because the parts of a list would each have an order of their own.
+  const keepsId = named ? (id: string) => named.has(id) && rest.keepsId?.(id) !== false : rest.keepsId
+  await collectIds(reads, { ...rest, keepsId }, sort, (id) => void ordered.add(id))
+  return [...ordered]
+}
+
+/** Streams the records with these ids as one document, in order. Breaks off if the collection changes. */
+async function stream(
+  reads: ConsistentReads,
+  ids: string[],
+  options: ListOptions,
+): Promise<RecordPage['document']> {
+  if (ids.length === 0) return toListDocument([])
+  const { sort } = options
+  const shown = new Set(ids)
+  // Ids that no request can name are found by reading the whole list.
+  const parts = ids.every(isListable)
+    ? chunkIds(ids).map((part) => ({ ids: part, sort }))
+    : [{ ...splitFilter({ ...options, ids: undefined }).storage, sort }]
+  const pager = new Pager(reads, parts, 'lines')
+  const rewriter = new BsoRewriter({ keep: ({ id }) => shown.has(id) })
+  return (await writePages(await pager.first(), pager, rewriter, null)).document
+}
