@@ -43,7 +43,11 @@ async function accountOf(sandbox: Running): Promise<Partial<Account>> {
 
 /** The lines that Firefox would print. The token outlasts the run, so the refresh token is never used. */
 function linesOf(account: Partial<Account>): string {
-  const forFirefox = { refreshToken: 'unused', clientId: 'unused', tokenEndpoint: 'http://127.0.0.1:9/' }
+  const forFirefox = {
+    refreshToken: 'unused',
+    clientId: '5882386c6d801776',
+    tokenEndpoint: 'http://127.0.0.1:9/',
+  }
   return formatAccount({ ...account, ...forFirefox, bridgeUrl: '' })
 }
 

@@ -36,18 +36,20 @@ const allowed: Record<string, string[]> = {
     'settings',
     'observability',
   ],
-  cli: ['service', 'client', 'version.ts', 'domain', 'settings', 'observability', 'sandbox'],
+  cli: ['service', 'client', 'guides', 'version.ts', 'domain', 'settings', 'observability', 'sandbox'],
   'main.ts': ['cli'],
 }
 
 // A single entry point for each external resource: only these files may import or call it.
 const entryPoints: { what: RegExp; where: RegExp }[] = [
   { what: /from 'elysia'|from '@elysiajs\//, where: /^(app\.ts|routes\/)/ },
+  // Their options keep the runtime's development mode off.
+  { what: /\bBun\.serve\(/, where: /^(cli\/listener|sandbox\/http)\.ts$/ },
   { what: /from 'redis'/, where: /^credentials\/redis-client\.ts$/ },
   {
     what: /(await|return|=>|=) fetch\(/,
     where:
-      /^(upstream\/transport\.ts$|client\/|guides\/|cli\/(?:service\/(?:healthcheck|check)|data\/session)\.ts$)/,
+      /^(upstream\/transport\.ts$|client\/|guides\/|explorer\/own-page\.ts$|cli\/(?:service\/(?:healthcheck|check)|data\/session)\.ts$)/,
   },
   // Records are decrypted in one place. The cache only opens what it has sealed, with its own keys.
   { what: /\bcrypto\.subtle\b|\bcreateDecipheriv\b/, where: /^(client\/crypto|credentials\/seal)\.ts$/ },

@@ -2,6 +2,7 @@ import type { Account } from '../client/account.ts'
 import type { SyncRecord } from '../client/collection.ts'
 import { ClientError } from '../client/errors.ts'
 import { connect } from '../client/sync-client.ts'
+import { newLink, ownBridge } from './own-page.ts'
 
 /** The values that the connect form asks for; its fields have these names. */
 export type Credentials = Pick<Account, 'token' | 'keyId' | 'bucket' | 'syncKey'>
@@ -17,10 +18,10 @@ export interface OpenedAccount {
   read(collection: string, signal: AbortSignal, onRecords: (records: SyncRecord[]) => void): Promise<void>
 }
 
-/** Connects to the bridge that serves this page. Rejects with `ClientError`. */
+/** Connects to the bridge that serves this page, or that the command which serves it names. Rejects with `ClientError`. */
 export async function openAccount(credentials: Credentials): Promise<OpenedAccount> {
   if (!isSecureContext) throw new ClientError(insecure)
-  const bridgeUrl = new URL('.', location.href).href
+  const bridgeUrl = ownBridge ?? new URL('.', location.href).href
   // No silent waiting: the page shows the error and a button to retry.
   const client = await connect({ ...credentials, bridgeUrl }, { maxPauses: 0 }).catch(advise)
   const listed = await client.collections().catch(advise)
@@ -41,7 +42,11 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
 function advise(error: unknown): never {
   if (!(error instanceof ClientError) || error.status !== 401 || error.field !== 'token') throw error
   const { message, field, status, errno } = error
-  throw new ClientError(`${message.replace(/\.?$/, '.')} ${newToken}`, { field, status, errno })
+  throw new ClientError(`${message.replace(/\.?$/, '.')} ${ownBridge === null ? newToken : newLink}`, {
+    field,
+    status,
+    errno,
+  })
 }
 
 const insecure =

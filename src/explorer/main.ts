@@ -14,7 +14,8 @@ import { drawContent, drawFound, drawNavigation, nothing } from './drawing.ts'
 import { button, byId, copy, icon, make, say } from './elements.ts'
 import { fillIn, readForm, showTrouble } from './form.ts'
 import { Holdings } from './holdings.ts'
-import { addressOf, forget, readPlace, recall, remember, takeLink } from './tab.ts'
+import { exchange, takeCode } from './own-page.ts'
+import { addressOf, forget, readPlace, recall, remember } from './tab.ts'
 import { choice, offerTags, onChoice, resetTools, showTools, typed } from './tools.ts'
 import { closeAllFolders } from './tree.ts'
 import { viewIdOf, views, type View } from './views.ts'
@@ -35,10 +36,10 @@ let credentials: Credentials | null = null
 /** Counts connections, so that late responses of an earlier one are ignored. */
 let connection = 0
 
-/** Shows what the address names, or connects with the values in it. */
+/** Shows what the address names, or connects with the code in it. */
 function follow(): void {
-  const link = takeLink()
-  if (link !== null) return open(link.values, link.isKeyKept)
+  const code = takeCode()
+  if (code !== null) return void openLink(code)
   if (credentials === null) return
   const { name, id } = readPlace()
   // A record is shown over the view that it was opened from.
@@ -70,6 +71,15 @@ function open(values: Partial<Credentials>, isKeyKept: boolean): void {
   byId('content').replaceChildren(nothing('Connecting to the bridge …'))
   show('explorer')
   void connect()
+}
+
+/** Connects with the values that a command gives for the code of its link. */
+async function openLink(code: string): Promise<void> {
+  try {
+    open(await exchange<Credentials>(code), false)
+  } catch (error) {
+    showConnect(error instanceof ClientError ? error : new ClientError(String(error)))
+  }
 }
 
 function tick(isKeyKept: boolean): void {
@@ -273,7 +283,7 @@ document.addEventListener('click', (event) => {
 })
 
 offerDownloads(() => holdings)
-const link = takeLink()
+const code = takeCode()
 const kept = recall()
-if (link !== null) open(link.values, link.isKeyKept)
+if (code !== null) void openLink(code)
 else open(kept, kept.syncKey !== undefined)

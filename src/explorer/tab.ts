@@ -1,4 +1,4 @@
-import { parseAccount, type Account } from '../client/account.ts'
+import { ownBridge } from './own-page.ts'
 import type { Credentials } from './account.ts'
 
 /** A location within the page. */
@@ -31,26 +31,6 @@ function unescaped(text: string): string {
   }
 }
 
-/** The contents of a link to this page. */
-export interface Link {
-  values: Partial<Account>
-  /** Whether the key survives a reload of this tab. */
-  isKeyKept: boolean
-}
-
-/**
- * Reads values from the fragment of the address: `NAME=value`, joined by `&`, as other programs link to this page. With `KEEP_KEY=yes`, as
- * for the sandbox's account, the tab keeps the key. Removes the secrets from the address bar; the browser history may contain them already.
- */
-export function takeLink(): Link | null {
-  const { hash, pathname, search } = location
-  if (hash === '' || hash.startsWith('#/')) return null
-  history.replaceState(null, '', pathname + search)
-  const values = parseAccount(hash.slice(1).replaceAll('&', '\n'))
-  if (Object.keys(values).length === 0) return null
-  return { values, isKeyKept: /[#&]KEEP_KEY=yes(&|$)/.test(hash) }
-}
-
 const storageKey = 'sync-bridge-explorer'
 
 /**
@@ -71,10 +51,13 @@ export function forget(): void {
   inStorage((storage) => storage.removeItem(storageKey))
 }
 
-/** Uses the tab's storage; null if that fails, because browsers may block storage. */
+/**
+ * Uses the tab's storage; null if that fails, because browsers may block storage. A command's own page keeps nothing: another program may
+ * listen at its port next, and would be the page that reads it.
+ */
 export function inStorage<T>(use: (storage: Storage) => T): T | null {
   try {
-    return use(sessionStorage)
+    return ownBridge === null ? use(sessionStorage) : null
   } catch {
     return null
   }

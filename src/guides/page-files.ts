@@ -28,9 +28,9 @@ export function scriptFiles(name: string): PageFiles {
 }
 
 // Our pages set styles only by script, so the policy needs no exception for inline styles.
-const pagePolicy =
-  "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
-  "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+const pagePolicy = (morePolicy: string, bridge: string) =>
+  `default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src ${`'self' ${bridge}`.trim()}; ` +
+  `frame-ancestors 'none'; base-uri 'none'; form-action 'none'${morePolicy}`
 
 /** By file extension; other files are scripts. */
 const mediaTypes: Record<string, string> = {
@@ -42,6 +42,16 @@ const mediaTypes: Record<string, string> = {
   png: 'image/png',
 }
 
+// Titles come from web pages. The explorer only sets text, and this policy makes the browser enforce that.
+export const noMarkup = "; require-trusted-types-for 'script'; trusted-types 'none'"
+
+/** Adds to the API page the collections that can be written and deleted from. They can change, so they are not in the API document. */
+export function showWrites(page: string, put: Iterable<string>, deleted: Iterable<string>): string {
+  return page
+    .replace('data-put=""', `data-put="${[...put].join(' ')}"`)
+    .replace('data-delete=""', `data-delete="${[...deleted].join(' ')}"`)
+}
+
 /** The response for a file. */
 export interface PageFile {
   status: number
@@ -49,23 +59,31 @@ export interface PageFile {
   body: string | Uint8Array
 }
 
-/** Serves the files of a page by name, under a policy that only allows its own origin. Resolves to null for an unknown file. */
-export function pageServer(files: PageFiles, morePolicy = '') {
+/**
+ * Serves the files of a page by name, under a policy that only allows its own origin, and that of a bridge elsewhere. Resolves to null for
+ * an unknown file.
+ */
+export function pageServer(files: PageFiles, morePolicy = '', bridge = '') {
   const made = new Map<string, string | Uint8Array>()
   return async (name: string, edit = (text: string) => text): Promise<PageFile | null> => {
     if (!Object.hasOwn(files, name)) return null
     const extension = name.slice(name.lastIndexOf('.') + 1)
     const body = made.get(name) ?? (await makeFile(files[name]!, extension))
     made.set(name, body)
-    return fileReply(extension, typeof body === 'string' ? edit(body) : body, morePolicy)
+    return fileReply(extension, typeof body === 'string' ? edit(body) : body, morePolicy, bridge)
   }
 }
 
 /** The response for a file with that extension, under the policy of our pages. */
-export function fileReply(extension: string, body: string | Uint8Array, morePolicy = ''): PageFile {
+export function fileReply(
+  extension: string,
+  body: string | Uint8Array,
+  morePolicy = '',
+  bridge = '',
+): PageFile {
   const headers = {
     'Content-Type': mediaTypes[extension] ?? 'text/javascript; charset=utf-8',
-    'Content-Security-Policy': pagePolicy + morePolicy,
+    'Content-Security-Policy': pagePolicy(morePolicy, bridge),
     'Referrer-Policy': 'no-referrer',
   }
   return { status: 200, headers, body }

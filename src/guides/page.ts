@@ -1,8 +1,9 @@
 /**
  * The API page: renders the API document with Swagger UI, with the user's credentials filled in. Saves these in the tab's session storage
- * for a reload. Browsers write that to disk, and restore it when a closed tab is reopened.
+ * for a reload, unless a command serves the page. Browsers write that to disk, and restore it when a closed tab is reopened.
  */
 import { bucketOf, withoutQuotes } from '../client/account.ts'
+import { exchange, ownBridge, takeCode } from '../explorer/own-page.ts'
 import { inStorage } from '../explorer/tab.ts'
 import { accessibleParts, collapsedHeaders, largeResponses, completeControls } from './swagger-parts.ts'
 
@@ -34,17 +35,22 @@ const known = 'menu'
 
 const form = document.getElementById('identity') as HTMLFormElement
 
-/** Reads the credentials from the link of the sandbox, or those that this tab has saved. */
-function readIdentity(): Identity {
-  const given = new URLSearchParams(location.hash.slice(1))
-  if (!given.has('BEARER_TOKEN'))
+/** Gets the credentials for the code of the sandbox's link, or those that this tab has saved. */
+async function readIdentity(): Promise<Identity> {
+  const code = takeCode()
+  if (code === null)
     return inStorage((storage) => JSON.parse(storage.getItem('identity') ?? '{}') as Identity) ?? {}
-  // Removes the credentials from the address bar.
-  history.replaceState(null, '', location.pathname + location.search)
-  return identityIn(given)
+  return exchange<Identity>(code).catch(({ message }: Error) => {
+    showState(message)
+    return {}
+  })
 }
 
-function identityIn(given: URLSearchParams | FormData): Identity {
+function showState(text: string): void {
+  document.getElementById('state')!.textContent = text
+}
+
+function identityIn(given: FormData): Identity {
   const values = names.map((name) => [name, withoutQuotes(`${given.get(name) ?? ''}`)])
   const identity = Object.fromEntries(values) as Identity
   return { ...identity, BUCKET: identity.BUCKET || bucketOf(identity.KEY_ID ?? '') }
@@ -68,7 +74,11 @@ function fitted(source: ApiDocument, bucket: string): ApiDocument {
     for (const [method, operation] of Object.entries(methods)) fit(method, operation)
     return [prefix + path, methods]
   })
-  return { ...own, servers: [{ url: '/' }], paths: Object.fromEntries(paths) }
+  return {
+    ...own,
+    servers: [{ url: ownBridge === null ? '/' : `${ownBridge}/` }],
+    paths: Object.fromEntries(paths),
+  }
 }
 
 function fit(method: string, operation: Operation): void {
@@ -115,8 +125,8 @@ function draw(source: ApiDocument, { BEARER_TOKEN, KEY_ID, BUCKET = '' }: Identi
       if (!BEARER_TOKEN || !KEY_ID) return
       ui.preauthorizeApiKey('bearer', BEARER_TOKEN)
       ui.preauthorizeApiKey('keyId', KEY_ID)
-      document.getElementById('state')!.textContent =
-        'Every request below is filled in and authorized. The browser keeps the token and the key id for this tab.'
+      const kept = ownBridge === null ? ' The browser keeps the token and the key id for this tab.' : ''
+      showState(`Every request below is filled in and authorized.${kept}`)
     },
   })
 }
@@ -131,11 +141,13 @@ function followColours(): void {
 async function start(): Promise<void> {
   followColours()
   completeControls(document.getElementById('page')!)
-  const identity = readIdentity()
+  const identity = await readIdentity()
   remember(identity)
-  const source = (await (await fetch('__api__')).json()) as ApiDocument
+  const source = (await (
+    await fetch(ownBridge === null ? '__api__' : `${ownBridge}/v1/__api__`)
+  ).json()) as ApiDocument
   document.getElementById('prefix')!.textContent = source.servers[0]?.url ?? ''
-  if ('/explore' in source.paths) {
+  if (ownBridge === null && '/explore' in source.paths) {
     const link = document.getElementById('explorer') as HTMLAnchorElement
     link.href = 'explore'
     link.hidden = false

@@ -1,10 +1,9 @@
 /** The API document, its page, the guides and the explorer. The executable contains all their files. */
 import { frontPage, guideFile } from '../guides/guides.ts'
-import { docsFiles, pageServer } from '../guides/page-files.ts'
 import { explorerFiles } from '../guides/explorer-files.ts'
+import { docsFiles, noMarkup, pageServer, showWrites } from '../guides/page-files.ts'
 import type { Reply } from '../protocol/reply.ts'
 import { docs, docsFile, explore, exploreFile, guides, openapi } from '../protocol/service-resources.ts'
-import type { Settings } from '../settings/settings.ts'
 import { writeApiDocument } from './api-document.ts'
 import { unknownPath } from './unrouted.ts'
 import type { App, Services } from './call.ts'
@@ -23,23 +22,16 @@ export function addDocsRoutes(app: App, prefix: string, { settings, version }: S
   )
   if (!settings.docsEnabled) return
   const serve = pageServer(docsFiles)
-  app.get(prefix + docs.path, () => serve('page.html', (page) => showWrites(page, settings)), docs.schemas)
+  const show = (page: string) => {
+    const { readonly, writable } = settings
+    return readonly ? page : showWrites(page, writable.put, writable.delete)
+  }
+  app.get(prefix + docs.path, () => serve('page.html', show), docs.schemas)
   const site = { title: settings.projectName, hasExplorer: settings.explorerEnabled }
   app.get(prefix + guides.path, () => frontPage(site), guides.schemas)
   const fileOf = (name: string) => (name.startsWith('guides/') ? guideFile(name.slice(7), site) : serve(name))
   app.get(prefix + docsFile.path, ({ params }) => orUnknown(fileOf(params['*'])), docsFile.schemas)
 }
-
-/** Adds the enabled writes to the page. They can change at a reload, so they are not in the API document. */
-function showWrites(page: string, { readonly, writable }: Settings): string {
-  const names = (collections: ReadonlySet<string>) => (readonly ? [] : [...collections]).join(' ')
-  return page
-    .replace('data-put=""', `data-put="${names(writable.put)}"`)
-    .replace('data-delete=""', `data-delete="${names(writable.delete)}"`)
-}
-
-// Titles come from web pages. The explorer only sets text, and this policy makes the browser enforce that.
-const noMarkup = "; require-trusted-types-for 'script'; trusted-types 'none'"
 
 /** GET /explore: a page that shows users their own data, decrypted in the browser. */
 export function addExploreRoutes(app: App, prefix: string, { settings }: Services): void {

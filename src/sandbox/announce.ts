@@ -21,9 +21,8 @@ export interface Announcement {
 export interface BridgeAnnouncement {
   /** Scheme, host and port, without a path. */
   url: string
-  /** The address of its API page, without a fragment. */
+  /** The address of its API page. */
   docsUrl: string
-  explorerUrl: string
   /** An existing bookmark, for the example that reads one record; null if there is none. */
   recordId: string | null
 }
@@ -44,7 +43,6 @@ export function describeSandbox(sandbox: Sandbox, user: SandboxUser, bridgeUrl: 
       bridge: {
         url: bridgeUrl,
         docsUrl: `${bridgeUrl}/v1/docs`,
-        explorerUrl: `${bridgeUrl}/v1/explore`,
         recordId: sandbox.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))?.id ?? null,
       },
     }),
@@ -69,34 +67,12 @@ export function environmentLines(info: Announcement): string {
   return values.map(([name, value]) => `${name}=${value}\n`).join('')
 }
 
-/** Short addresses of the pages, which fit into one line of a terminal. */
-export interface ShortLinks {
+/** Links to the pages, which work once. */
+export interface PageLinks {
   explorer: string
   docs: string
-  stop(): Promise<void>
-}
-
-/**
- * Redirects short addresses to the bridge's pages, whose own addresses contain the credentials and fill several lines.
- *
- * `secret`: an unguessable path, because its redirect reveals the user's token and key.
- */
-export function startShortLinks(info: Announcement, bridge: BridgeAnnouncement, secret: string): ShortLinks {
-  const targets = new Map([
-    [`/${secret}`, linkTo(bridge.explorerUrl, info, true)],
-    [`/${secret}/docs`, linkTo(bridge.docsUrl, info, false)],
-  ])
-  const server = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch({ url }) {
-      const target = targets.get(new URL(url).pathname)
-      if (target === undefined) return new Response(null, { status: 404 })
-      return new Response(null, { status: 302, headers: { Location: target, 'Cache-Control': 'no-store' } })
-    },
-  })
-  const explorer = `http://127.0.0.1:${server.port}/${secret}`
-  return { explorer, docs: `${explorer}/docs`, stop: () => server.stop(true) }
+  /** How to get new ones. */
+  hint: string
 }
 
 /**
@@ -107,7 +83,7 @@ export function startShortLinks(info: Announcement, bridge: BridgeAnnouncement, 
 export function announce(
   info: Announcement,
   environmentFile: string | null,
-  links: ShortLinks | null,
+  links: PageLinks | null,
 ): string {
   const values = environmentFile === null ? `${environmentLines(info)}\n` : ''
   if (!info.bridge || !links) {
@@ -122,24 +98,9 @@ export function announce(
     values + bridgeHelp(info.bridge, environmentFile),
     'API page, to try every request:',
     `  ${links.docs}\n`,
+    links.hint,
+    '',
   ].join('\n')
-}
-
-// Browsers never send the fragment, so the values reach the page but no server or log. The key opens only sample data, so the page may
-// keep it for a reload.
-function linkTo(url: string, info: Announcement, needsKey: boolean): string {
-  const values = [
-    ['BUCKET', info.bucket],
-    ['KEY_ID', info.keyId],
-    ['BEARER_TOKEN', info.bearerToken],
-    ...(needsKey
-      ? [
-          ['SYNC_KEY', info.syncKey.toString('hex')],
-          ['KEEP_KEY', 'yes'],
-        ]
-      : []),
-  ]
-  return `${url}#${values.map(([name, value]) => `${name}=${value}`).join('&')}`
 }
 
 function bridgeHelp({ recordId }: BridgeAnnouncement, environmentFile: string | null): string {
@@ -147,7 +108,7 @@ function bridgeHelp({ recordId }: BridgeAnnouncement, environmentFile: string | 
   const bookmarks = '$BRIDGE_URL/v1/buckets/$BUCKET/collections/bookmarks/records'
   return [
     'Or use it from another terminal:',
-    ...(environmentFile === null ? [] : [`  . ${environmentFile}\n`]),
+    ...(environmentFile === null ? [] : [`  . ${environmentFile}`, '  sync-bridge ls\n']),
     curl(`${bookmarks}?_limit=5`, ...identity),
     ...(recordId === null ? [] : [curl(`${bookmarks}/${encodeURIComponent(recordId)}`, ...identity)]),
   ].join('\n')

@@ -17,6 +17,8 @@ export interface OpenOptions {
   mayFail?: boolean
   /** `endPages` checks the page and leaves it open, because several tests use it. */
   isShared?: boolean
+  /** Origins that the page may ask besides its own. */
+  askedOrigins?: string[]
   /** Not in the tab of an earlier page, because the test changes the tab itself. */
   isOwnTab?: boolean
 }
@@ -78,7 +80,7 @@ export async function startBrowser(): Promise<TestBrowser> {
       })
       page.on('pageerror', (error) => errors.push(error.message))
       const end = async () => {
-        const own = [address, page.url()].map((url) => new URL(url).origin)
+        const own = [address, page.url(), ...(options.askedOrigins ?? [])].map((url) => new URL(url).origin)
         if (options.isOwnTab) await page.close()
         else if (!isShared) idleTabs.push(await emptied(page))
         const isWrong = (url: string) =>

@@ -6,7 +6,8 @@ import { desk, phone } from './browser.ts'
 import {
   choose,
   detailsLinks,
-  fragmentOf,
+  connectWith,
+  linesFor,
   isRead,
   lookFor,
   startExplorer,
@@ -289,13 +290,12 @@ describe('the tree of bookmarks', () => {
 })
 
 describe('`make run` and one click', () => {
-  it('show a newcomer readable bookmarks, also after a reload', async () => {
+  it('show a newcomer readable bookmarks', async () => {
     await using sandbox = start(['sandbox', '--port', '0'])
+    const [, bridge] = await sandbox.line(/ at (http\S+)\.$/)
     const [, link] = await sandbox.line(/^ {2}(http\S+)$/)
 
-    const page = await world.browser.open(link!, { viewport: desk })
-    await isRead(page)
-    await page.reload()
+    const page = await world.browser.open(link!, { viewport: desk, askedOrigins: [bridge!] })
     await isRead(page)
     const countOf = (view: string) => page.locator(`[data-view=${view}] small`).innerText()
     const counts = await Promise.all(['bookmarks', 'history'].map(countOf))
@@ -364,7 +364,7 @@ async function walk(page: Page, look: (name: string) => Promise<void>): Promise<
   await page.click('#leave')
   await page.click('.recipe summary')
   await look('form')
-  await page.goto(world.url + fragmentOf(world.bridge.user).replace(/SYNC_KEY=../, 'SYNC_KEY=00'))
+  await connectWith(page, linesFor(world.bridge.user).replace(/SYNC_KEY=../, 'SYNC_KEY=00'))
   await page.locator('[aria-invalid]').waitFor()
   await look('trouble')
 }

@@ -10,7 +10,8 @@ import {
   focusedField,
   focusedText,
   formValues,
-  fragmentOf,
+  connectWith,
+  linesFor,
   isRead,
   lookFor,
   markup,
@@ -44,7 +45,7 @@ async function keptBy(page: Page): Promise<string> {
 const isFormShown = (page: Page) => page.locator('#connect:not([hidden])').waitFor()
 
 describe('/v1/explore in Chromium', () => {
-  it('reads the link, removes it from the address bar, and shows how much there is of everything', async () => {
+  it('reads pasted lines, and shows how much there is of everything', async () => {
     const page = await world.open()
 
     const counts = await page
@@ -170,12 +171,14 @@ describe('/v1/explore in Chromium', () => {
     expect(empty).toBe('')
   })
 
-  it('opens a link in a tab in which another account was open', async () => {
+  it('opens an account in a tab in which another one was open', async () => {
     const friend = world.bridge.sandbox.addUser('linked')
     fillSampleData(world.bridge.sandbox, friend, { bookmarks: 40, history: 10 })
     const page = await world.open()
 
-    await page.goto(`${world.url}${fragmentOf(friend)}`)
+    await page.goto('about:blank')
+    await page.goto(world.url)
+    await connectWith(page, linesFor(friend))
     await page.locator('[data-view=history] small', { hasText: /^10$/ }).waitFor()
     const kept = await keptBy(page)
 
@@ -388,8 +391,8 @@ describe('/v1/explore in Chromium', () => {
 
   it('shows what to do when the token has expired', async () => {
     const { user } = world.bridge
-    const fragment = fragmentOf(user, user.bearerToken({ expiresInSeconds: -60 }))
-    const page = await world.browser.open(world.url + fragment, { viewport: desk, mayFail: true })
+    const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
+    await connectWith(page, linesFor(user, user.bearerToken({ expiresInSeconds: -60 })))
     await page.locator('#trouble:not([hidden])').waitFor()
 
     const advice = await page.locator('#trouble').innerText()
@@ -480,7 +483,7 @@ describe('/v1/explore in Chromium', () => {
       await route.fulfill({ status: 401 })
     })
 
-    await page.goto(`${world.url}${fragmentOf(user)}`)
+    await connectWith(page, linesFor(user))
     await page.locator('#content a[href="#/bookmarks/toolbar"]').click()
     await page.locator('#details[open]').waitFor()
     isSeen.resolve()
@@ -504,7 +507,7 @@ describe('/v1/explore in Chromium', () => {
       route.fulfill({ status: 401, contentType: 'application/json', body }),
     )
 
-    await page.goto(world.url + fragmentOf(world.bridge.user))
+    await connectWith(page, linesFor(world.bridge.user))
     await page.locator('#trouble:not([hidden])').waitFor()
     await page.click('#back')
     await isRead(page)
@@ -545,7 +548,8 @@ describe('/v1/explore in Chromium', () => {
 
   it('suggests an address that works where the browser does not decrypt', async () => {
     const url = world.url.replace('127.0.0.1', 'nas.test')
-    const page = await world.browser.open(url + fragmentOf(world.bridge.user), { viewport: desk })
+    const page = await world.browser.open(url, { viewport: desk })
+    await connectWith(page, linesFor(world.bridge.user))
     await page.locator('#trouble:not([hidden])').waitFor()
 
     const advice = await page.locator('#trouble').innerText()
@@ -559,18 +563,19 @@ describe('/v1/explore in Chromium', () => {
 
   it('shows an error next to the field that it concerns', async () => {
     const page = await world.browser.open(world.url, { viewport: desk, mayFail: true })
-    const lines = fragmentOf(world.bridge.user).slice(1)
+    const lines = linesFor(world.bridge.user)
     const stranger = world.bridge.sandbox.addUser('stranger')
-    const links = [
+    const wrongLines = [
       lines.replace(/BUCKET=../, 'BUCKET=00'),
       lines.replace('BEARER_TOKEN=ey', 'BEARER_TOKEN=€y'),
-      lines.replace(/BEARER_TOKEN=[^&]+/, `BEARER_TOKEN=${stranger.bearerToken()}`),
+      lines.replace(/BEARER_TOKEN=.+/, `BEARER_TOKEN=${stranger.bearerToken()}`),
       lines.replace(/SYNC_KEY=../, 'SYNC_KEY=00'),
     ]
     const told: unknown[] = []
-    for (const link of links) {
+    for (const wrong of wrongLines) {
       await page.goto('about:blank')
-      await page.goto(`${world.url}#${link}`)
+      await page.goto(world.url)
+      await connectWith(page, wrong)
       await page.locator('#trouble:not([hidden])').waitFor()
       told.push(
         await page.evaluate(() => {
@@ -589,19 +594,9 @@ describe('/v1/explore in Chromium', () => {
 
   it('accepts all four values in one paste, and forgets them after a disconnect', async () => {
     const page = await world.browser.open(world.url)
-    const paste = (text: string) =>
-      page.evaluate((pasted) => {
-        const clipboardData = new DataTransfer()
-        clipboardData.setData('text', pasted)
-        const event = new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true })
-        document.querySelector('input[name=token]')!.dispatchEvent(event)
-      }, text)
-    const lines = fragmentOf(world.bridge.user)
-      .slice(1)
-      .replace(/BEARER_TOKEN=([^&]+)/, 'BEARER_TOKEN="Bearer $1"')
+    const lines = linesFor(world.bridge.user).replace(/BEARER_TOKEN=(.+)/, 'BEARER_TOKEN="Bearer $1"')
 
-    await paste(lines.replaceAll('&', '\n'))
-    await page.click('#open')
+    await connectWith(page, lines)
     await isRead(page)
     const offered = await page.locator('#tag option').allTextContents()
     await page.click('#leave')

@@ -20,7 +20,7 @@ export interface ExplorerWorld {
   browser: TestBrowser
   /** The address of the page. */
   url: string
-  /** Opens an account by a link, waits until everything is read, and goes to a view. */
+  /** Opens an account by pasting its lines, waits until everything is read, and goes to a view. */
   open(options?: ExplorerOptions): Promise<Page>
   /** One page of the first user for all tests that only look at the account; at this view, with nothing open, sorted or searched. */
   look(view: string): Promise<Page>
@@ -37,7 +37,8 @@ export async function startExplorer({ history }: { history: number }): Promise<E
   let shared: Page | null = null
 
   async function open({ user = bridge.user, view, ...options }: ExplorerOptions = {}): Promise<Page> {
-    const page = await browser.open(url + fragmentOf(user), { viewport: desk, ...options })
+    const page = await browser.open(url, { viewport: desk, ...options })
+    await connectWith(page, linesFor(user))
     await isRead(page)
     if (view !== undefined) await choose(page, view)
     return page
@@ -91,10 +92,22 @@ async function addUnusualBookmarks({ sandbox, user }: TestBridge): Promise<void>
   ])
 }
 
-/** Lines of a link that opens an account. */
-export function fragmentOf(user: SandboxUser, token = user.bearerToken()): string {
+/** The lines that Firefox prints for an account. */
+export function linesFor(user: SandboxUser, token = user.bearerToken()): string {
   const { clientState, keyId, syncKey } = user
-  return `#BUCKET=${clientState}&KEY_ID=${keyId}&BEARER_TOKEN=${token}&SYNC_KEY=${syncKey.toString('hex')}`
+  return `BUCKET=${clientState}\nKEY_ID=${keyId}\nBEARER_TOKEN=${token}\nSYNC_KEY=${syncKey.toString('hex')}\n`
+}
+
+/** Pastes lines into the form, and connects. */
+export async function connectWith(page: Page, lines: string): Promise<void> {
+  await page.locator('#connect:not([hidden])').waitFor()
+  await page.evaluate((pasted) => {
+    const clipboardData = new DataTransfer()
+    clipboardData.setData('text', pasted)
+    const event = new ClipboardEvent('paste', { clipboardData, bubbles: true, cancelable: true })
+    document.querySelector('input[name=token]')!.dispatchEvent(event)
+  }, lines)
+  await page.click('#open')
 }
 
 /** Waits until everything is read. Rejects if the page shows an error. */

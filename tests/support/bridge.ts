@@ -147,11 +147,12 @@ export function readTestSettings(
   return outcome.settings
 }
 
-function testHost({
+/** An operating system without files and environment. */
+export function testHost({
   now = Date.now,
   monotonicNow = () => performance.now(),
   residentBytes,
-}: TestBridgeOptions): Host {
+}: TestBridgeOptions = {}): Host {
   const silent = { write: async () => null, isTty: false, isJournal: false }
   return {
     stdout: silent,

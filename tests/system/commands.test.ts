@@ -9,6 +9,7 @@ import {
   makeFolder,
   run,
   serve,
+  executablePath,
   start,
   startUpstream,
   type Upstream,
@@ -154,8 +155,8 @@ describe('the executable', () => {
 
   it('shows a newcomer a bridge over an embedded storage', async () => {
     const sandbox = start(['sandbox', '--port', '0'])
-    const [, docsUrl] = await sandbox.line(/^ {2}(http\S+\/docs)$/)
-    const [, explorerUrl] = await sandbox.line(/^ {2}(http\S+)$/)
+    const [, docsUrl] = await sandbox.line(/^ {2}(http\S+\/docs#code=\S+)$/)
+    const [, explorerUrl] = await sandbox.line(/^ {2}(http\S+\/explore#code=\S+)$/)
     const [, source, file] = await sandbox.line(/^ {2}(\. (\S+))$/)
 
     // The output is a command for curl.
@@ -166,8 +167,13 @@ describe('the executable', () => {
       Bun.spawnSync(['sh', '-c', `${source}\n${command}`]).stdout.toString(),
     )
     const pages = await Promise.all([fetch(docsUrl!), fetch(explorerUrl!)])
-    // The links contain a secret, because they lead to the token and the key.
-    const withoutSecret = await fetch(new URL('/docs', docsUrl))
+    const named = Bun.spawnSync(['sh', '-c', `${source}\n'${executablePath}' ls --json`])
+    const origin = new URL(docsUrl!).origin
+    const values = await fetch(`${origin}/account`, {
+      method: 'POST',
+      body: new URL(docsUrl!).hash.replace('#code=', ''),
+      headers: { Origin: origin },
+    })
     const code = await sandbox.stop()
 
     expect(mode & 0o777).toBe(0o600)
@@ -175,11 +181,11 @@ describe('the executable', () => {
     expect(sandbox.lines.join()).not.toContain('eyJ')
     expect(JSON.parse(answers[0]!).data).toHaveLength(5)
     expect(JSON.parse(answers[1]!).data.payload).toContain('ciphertext')
-    expect(pages.map(({ status, url }) => [status, new URL(url).pathname])).toEqual([
-      [200, '/v1/docs'],
-      [200, '/v1/explore'],
-    ])
-    expect(withoutSecret.status).toBe(404)
+    expect(pages.map(({ status }) => status)).toEqual([200, 200])
+    // The API page needs no key.
+    expect(Object.keys(await values.json())).toEqual(['BEARER_TOKEN', 'KEY_ID', 'BUCKET'])
+    // The file names itself as the account.
+    expect([named.exitCode, named.stdout.toString()]).toEqual([0, expect.stringContaining('"bookmarks"')])
     expect(sandbox.lines.filter((line) => line.length > 120)).toEqual([])
     expect(code).toBe(0)
     expect(existsSync(dirname(file!))).toBe(false)

@@ -3,11 +3,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ClientError } from '../../client/errors.ts'
 import { isRenewable, renewToken } from '../../client/token.ts'
-import { describeAccountCommand } from './options.ts'
+import { Option, wholeNumber, type CommandFactory } from '../command.ts'
+import { onEnter, startLinks, type Links } from '../links.ts'
+import { describeAddressError } from '../service/listening.ts'
 import { interruption } from '../signals.ts'
-import type { CommandFactory } from '../command.ts'
-import { withAccount } from './session.ts'
-import type { Account } from '../../client/account.ts'
+import { describeAccountCommand } from './options.ts'
+import { withAccount, type Session } from './session.ts'
 import type { AccountOptions } from './bridge-choice.ts'
 import type { Host } from '../host.ts'
 
@@ -15,68 +16,106 @@ export const openCommand: CommandFactory = (perform) =>
   describeAccountCommand(
     'open',
     'show your data in your browser, decrypted there',
-    'Press Ctrl+C to stop.',
-  ).action(perform((host, options) => open(options, host)))
+    'Serves the page itself, on this machine. Its link works once, within a minute; press Enter for a new one, and Ctrl+C to stop.',
+  )
+    .addOption(
+      new Option('-p, --port <N>', 'the port of the page; any free one by default').argParser(
+        wholeNumber(0, 65_535),
+      ),
+    )
+    .action(perform((host, options) => open(options, host)))
 
-/** Shows the account in a browser until a signal: starts a bridge with the explorer on loopback and opens the browser. */
-function open(options: AccountOptions, host: Host): Promise<number> {
-  return withAccount(options, host, { hasExplorer: true }, async ({ client, bridgeUrl, tell }) => {
+/** Serves a page that shows the account until a signal, and opens it in the browser. */
+function open({ port = 0, ...given }: AccountOptions & { port?: number }, host: Host): Promise<number> {
+  return withAccount(given, host, {}, async (session) => {
+    const { client, bridgeUrl, tell } = session
     await client.keysOf('bookmarks')
-    await client.requests.ask('/explore', { method: 'HEAD' }).catch((error: ClientError) => {
-      if (error.status !== 404) throw error
-      throw new ClientError(
-        `The bridge at ${bridgeUrl} does not show data: its operator has to set service.explorer_enabled = true`,
-      )
-    })
-    const secret = Buffer.from(host.randomBytes(24)).toString('base64url')
-    const links = startLink(`/${secret}`, async () => {
-      // Renews the token, so that the link still works hours later. On failure, the present one may still be valid.
-      const { account } = client
-      if (isRenewable(account))
-        await renewToken(account, fetch).then(
-          (token) => (account.token = token),
-          ({ message }: ClientError) => tell(message),
-        )
-      return explorerLink(bridgeUrl, account)
-    })
+    const links = await listen(bridgeUrl, port, host)
     const stopped = interruption(host)
-    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+    let page: PrivatePage | null = null
     try {
-      const url = `http://127.0.0.1:${links.port}/${secret}`
-      const page = join(folder, 'open.html')
-      // Every user can see the arguments of a program, so the browser gets the name of a private file.
-      writeFileSync(page, `<meta http-equiv="refresh" content="0; url=${url}">`, { mode: 0o600 })
-      tell(`Your data, decrypted in your browser:\n  ${url}\nPress Ctrl+C to stop.`)
-      openInBrowser(page, host)
+      await requireAllowed(links.origin, session)
+      const canAsk = onEnter(host, () => tell(`  ${issue()}`))
+      const issue = () =>
+        links.issue('explore', async () => {
+          const time = new Date(host.now()).toTimeString().slice(0, 8)
+          tell(`The link was used at ${time}.${canAsk ? ' Press Enter for a new one.' : ''}`)
+          return valuesFor(session)
+        })
+      const link = issue()
+      page = writePage(link)
+      tell(`Your data, decrypted in your browser:\n  ${link}`)
+      tell(
+        `The link works once, within a minute. Press ${canAsk ? 'Enter for a new one, ' : ''}Ctrl+C to stop.`,
+      )
+      if (page !== null) openInBrowser(page.path, host)
       await stopped
       return 0
     } finally {
-      rmSync(folder, { recursive: true, force: true })
-      await links.stop(true)
+      page?.remove()
+      await links.stop()
     }
   })
 }
 
-/** Serves a single redirect. */
-function startLink(path: string, target: () => Promise<string>) {
-  return Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    async fetch({ url }) {
-      if (new URL(url).pathname !== path) return new Response(null, { status: 404 })
-      return new Response(null, {
-        status: 302,
-        headers: { Location: await target(), 'Cache-Control': 'no-store' },
-      })
-    },
-  })
+async function listen(bridgeUrl: string, port: number, host: Host): Promise<Links> {
+  try {
+    return startLinks({ bridgeUrl, port }, host)
+  } catch (error) {
+    const address = { hostname: '127.0.0.1', port, setting: '--port', purpose: 'serve the page' }
+    const problem = await describeAddressError(error, address)
+    if (problem === null) throw error
+    throw new ClientError(`Cannot serve the page at 127.0.0.1:${port}: ${problem}`)
+  }
 }
 
-// In the fragment, because browsers do not send it to servers or logs.
-function explorerLink(bridgeUrl: string, { bucket, keyId, token, syncKey }: Account): string {
-  const values = { BUCKET: bucket, KEY_ID: keyId, BEARER_TOKEN: token, SYNC_KEY: syncKey }
-  const fragment = Object.entries(values).map(([name, value]) => `${name}=${value}`)
-  return `${bridgeUrl.replace(/(?:\/v1)?\/?$/, '')}/v1/explore#${fragment.join('&')}`
+/** Rejects with `ClientError` if the bridge does not let a page of this origin ask it. */
+async function requireAllowed(origin: string, { bridgeUrl, client, ...session }: Session): Promise<void> {
+  const url = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/buckets/${client.account.bucket}/collections`
+  const headers = {
+    Origin: origin,
+    'Access-Control-Request-Method': 'GET',
+    'Access-Control-Request-Headers': 'authorization,x-keyid',
+  }
+  const answer = await session
+    .fetch(url, { method: 'OPTIONS', headers, redirect: 'manual' })
+    .catch((cause: unknown) => {
+      throw new ClientError(`No response from the bridge at ${bridgeUrl}`, { cause })
+    })
+  await answer.body?.cancel()
+  const allowed = answer.headers.get('Access-Control-Allow-Origin')
+  if (allowed === '*' || allowed === origin) return
+  throw new ClientError(
+    `The bridge at ${bridgeUrl} does not answer the page at ${origin}: its operator has to add that to service.cors_origins. "open --port N" keeps the port the same`,
+  )
+}
+
+/** Renews the token, so that the page works for an hour. If that fails, the present one may still be valid. */
+async function valuesFor({ client: { account }, fetch, tell }: Session): Promise<Record<string, string>> {
+  if (isRenewable(account))
+    await renewToken(account, fetch).then(
+      (token) => (account.token = token),
+      ({ message }: ClientError) => tell(message),
+    )
+  const { token, keyId, bucket, syncKey } = account
+  return { token, keyId, bucket, syncKey }
+}
+
+interface PrivatePage {
+  path: string
+  remove(): void
+}
+
+/** A page that leads to the link, because every user can see the arguments of a program. Null if there is no folder for it. */
+function writePage(link: string): PrivatePage | null {
+  try {
+    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+    const path = join(folder, 'open.html')
+    writeFileSync(path, `<meta http-equiv="refresh" content="0; url=${link}">`, { mode: 0o600 })
+    return { path, remove: () => rmSync(folder, { recursive: true, force: true }) }
+  } catch {
+    return null
+  }
 }
 
 function openInBrowser(page: string, { environment }: Host): void {

@@ -27,7 +27,6 @@ export interface Session {
 
 /** How a command uses the bridge. */
 export interface SessionNeeds {
-  hasExplorer?: boolean
   /** The collections that it writes. */
   writes?: Iterable<string>
 }
@@ -69,7 +68,7 @@ export interface Connection {
 export async function withBridge(
   { account, bridge: chosen, given: { ca, verbose = false }, tokenServerPlace, onNewToken }: Connection,
   host: Host,
-  { hasExplorer = false, writes = [] }: SessionNeeds,
+  { writes = [] }: SessionNeeds,
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   const tell = (text: string) => void host.stderr.write(`${printable(text)}\n`)
@@ -92,7 +91,7 @@ export async function withBridge(
         batchMaxRequests: 10_000,
         insider: observer,
         environment: {
-          SERVICE_EXPLORER_ENABLED: String(hasExplorer),
+          SERVICE_DOCS_ENABLED: 'false',
           SERVICE_LOGGING_LEVEL: 'error',
           // Short, because this bridge serves only one client.
           SERVICE_RETRY_AFTER_SECONDS: '2',

@@ -1,6 +1,7 @@
 import { expositionType, renderFamilies } from '../../observability/metric-families.ts'
 import { versionPrefix } from '../../service/bridge.ts'
 import type { Settings } from '../../settings/settings.ts'
+import { openListener } from '../listener.ts'
 import type { Host } from '../host.ts'
 import type { RunningService, ServiceContext } from './reload.ts'
 
@@ -101,24 +102,18 @@ export async function describeAddressError(
 export async function listenForMetrics({ settings, host }: ServiceContext, service: Promise<RunningService>) {
   const address = metricsAddress(settings)
   if (!address) return null
-  const answer = async () =>
-    new Response(renderFamilies(await (await service).families()), {
-      headers: { 'Content-Type': expositionType },
-    })
-  const server = await listenAt(address, host, () => {
-    return Bun.serve({
-      hostname: address.hostname,
-      port: address.port,
-      reusePort: settings.reusePort,
-      development: false,
-      // The second path is the same as on the public port.
-      routes: {
-        '/__metrics__': { GET: answer },
-        [`${versionPrefix(settings)}/__metrics__`]: { GET: answer },
-      },
-      fetch: () => new Response('Path not found\n', { status: 404 }),
-      error: () => new Response('Cannot read the metrics\n', { status: 500 }),
-    })
-  })
+  // The second path is the same as on the public port.
+  const paths = ['/__metrics__', `${versionPrefix(settings)}/__metrics__`]
+  const answer = async ({ method, url }: Request) => {
+    const isKnown = ['GET', 'HEAD'].includes(method) && paths.includes(new URL(url).pathname)
+    if (!isKnown) return new Response('Path not found\n', { status: 404 })
+    const text = renderFamilies(await (await service).families())
+    return new Response(text, { headers: { 'Content-Type': expositionType } })
+  }
+  const { hostname, port } = address
+  const { reusePort } = settings
+  const server = await listenAt(address, host, () =>
+    openListener({ hostname, port, reusePort, isLocal: false }, answer),
+  )
   return server ?? 'failed'
 }

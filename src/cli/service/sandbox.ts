@@ -2,11 +2,18 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { canonicalCollection } from '../../domain/record.ts'
-import { announce, describeSandbox, environmentLines, startShortLinks } from '../../sandbox/announce.ts'
+import {
+  announce,
+  describeSandbox,
+  environmentLines,
+  type Announcement,
+  type PageLinks,
+} from '../../sandbox/announce.ts'
 import { fillSampleData, seedSampleData } from '../../sandbox/sample-data.ts'
 import { startSandbox, type Sandbox } from '../../sandbox/sandbox.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
 import { listenAt } from './listening.ts'
+import { onEnter, startLinks, type Links } from '../links.ts'
 import { startLoopbackBridge } from '../loopback-bridge.ts'
 import { describeCommand, Option, refuse, several, wholeNumber, type CommandFactory } from '../command.ts'
 import { interruption } from '../signals.ts'
@@ -63,6 +70,8 @@ function readSeed(text: string): [collection: string, count: number] {
 }
 
 const defaultPort = 8000
+// Wrong keys or metadata would make everything else unreadable.
+const writable = new Set([...firefoxCollections, 'scratch']).difference(new Set(['crypto', 'meta']))
 
 /**
  * Starts a storage with sample data, its token server and a bridge over them; prints how to use them and runs until a signal. 1 if a port
@@ -93,14 +102,33 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
   const info = describeSandbox(upstream, user, bridge?.url ?? null)
   const stopped = interruption(host)
   const file = bridge ? writePrivately(environmentLines(info)) : null
-  const secret = Buffer.from(host.randomBytes(9)).toString('base64url')
-  const links = info.bridge ? startShortLinks(info, info.bridge, secret) : null
-  host.stdout.write(announce(info, file?.path ?? null, links))
+  const links = info.bridge ? startLinks({ bridgeUrl: info.bridge.url, port: 0, writable }, host) : null
+  const issued = links && issueLinks(links, info, host)
+  host.stdout.write(announce(info, file?.path ?? null, issued))
   await stopped
   file?.remove()
   await Promise.all([links?.stop(), bridge?.stop(1000)])
   await upstream.stop()
   return 0
+}
+
+/** Makes links to the pages, and prints new ones whenever the user presses Enter. */
+function issueLinks(links: Links, info: Announcement, host: Host): PageLinks {
+  const { bearerToken: token, keyId, bucket, syncKey } = info
+  const used = async <Values>(values: Values) => {
+    if (canAsk) host.stdout.write('The link was used. Press Enter for new ones.\n')
+    return values
+  }
+  const issue = () => ({
+    explorer: links.issue('explore', () => used({ token, keyId, bucket, syncKey: syncKey.toString('hex') })),
+    docs: links.issue('docs', () => used({ BEARER_TOKEN: token, KEY_ID: keyId, BUCKET: bucket })),
+  })
+  const canAsk = onEnter(host, () => {
+    const { explorer, docs } = issue()
+    host.stdout.write(`Your data: ${explorer}\nAPI page:  ${docs}\n`)
+  })
+  const hint = `Each link works once, within a minute.${canAsk ? ' Press Enter for new ones.' : ''}`
+  return { ...issue(), hint }
 }
 
 function loopback(port: number, setting: string) {
@@ -126,8 +154,6 @@ function writePrivately(lines: string): { path: string; remove(): void } | null 
 
 function startBridgeOver(upstream: Sandbox, { port, log }: SandboxOptions, host: Host): Bridge {
   const startAt = (candidate: number) => {
-    // Wrong keys or metadata would make everything else unreadable.
-    const writable = new Set([...firefoxCollections, 'scratch']).difference(new Set(['crypto', 'meta']))
     const environment = {
       SERVICE_EXPLORER_ENABLED: 'true',
       SERVICE_LOGGING_LEVEL: log ? 'info' : 'warning',
