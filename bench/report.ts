@@ -43,7 +43,7 @@ rewrites* turns the storage's list into ours.
 
 ![latency distribution](latency.svg)
 
-One record, the storage beside the bridge, 32 connections of one user:
+One record, the storage beside the bridge, 32 connections of two users:
 
 ${table(
   ['', 'requests/s', 'processor time', 'median', '99 %'],
@@ -55,7 +55,7 @@ ${table(
   ]),
 )}
 
-One record, token server and storage 50 ms away, over TLS and HTTP/2:
+One record, token server and storage 50 ms away, over TLS:
 
 ${table(
   ['', '', 'requests/s', 'refused', 'median', '99 %', 'processor time', `to ${distancePeers.passThrough}`],

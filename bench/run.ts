@@ -73,6 +73,7 @@ async function measure(): Promise<Results> {
   ]
   const upstream = await startUpstream(folder)
 
+  // A user may have 16 calls in flight, so 32 connections are those of two users.
   say('One record')
   // The compilers need some hundred thousand requests.
   const options = { rounds, seconds, warmUpSeconds: warmUp(10), script }
@@ -84,14 +85,17 @@ async function measure(): Promise<Results> {
   const bridge = await startBridge(executable, upstream.origin)
   const servers = [upstream, nginx, passing, printing, framed, direct, bridge]
   const record = await measureThroughput(
-    servers.map((server) => server.of('record')),
+    servers.map((server) => ({ ...server.of('record'), users: 2 })),
     { ...options, connections: 32 },
   )
 
   say('Lists')
   const rewriting = await startPeer('rewritten by a stream', rewrite, upstream.origin)
   const list = await measureThroughput(
-    [nginx, passing, rewriting, printing, framed, bridge].map((server) => server.of('list100')),
+    [nginx, passing, rewriting, printing, framed, bridge].map((server) => ({
+      ...server.of('list100'),
+      users: 2,
+    })),
     { ...options, connections: 32 },
   )
   await Promise.all(
@@ -136,11 +140,14 @@ async function measure(): Promise<Results> {
 
   say('Endurance')
   const enduring = await startBridge(executable, upstream.origin)
-  const endurance = await measureEndurance(enduring.of('record'), {
-    requests: isFull ? 1_000_000 : isQuick ? 20_000 : 300_000,
-    seconds: isFull ? 900 : 30,
-    script,
-  })
+  const endurance = await measureEndurance(
+    { ...enduring.of('record'), users: 2 },
+    {
+      requests: isFull ? 1_000_000 : isQuick ? 20_000 : 300_000,
+      seconds: isFull ? 900 : 30,
+      script,
+    },
+  )
   await stop(enduring.process)
 
   const machine = await describeMachine(executable)
@@ -167,7 +174,7 @@ async function measureWorkers(script: string): Promise<Results['workers']> {
     await startBridge(executable, tokenServerUrl, { name: '1 worker' }),
     await startBridge(executable, tokenServerUrl, { name: '2 workers', core, settings: { workers: '2' } }),
   ]
-  const subjects = servers.map((server) => server.of('record'))
+  const subjects = servers.map((server) => ({ ...server.of('record'), users: 4 }))
   const options = { connections: 64, rounds, seconds, warmUpSeconds: warmUp(4), script, core }
   const workers = await measureThroughput(subjects, options)
   await Promise.all([...servers, upstream].map((server) => stop(server.process)))

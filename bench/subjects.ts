@@ -57,19 +57,19 @@ export interface Server {
 export interface Upstream {
   origin: string
   /** Over TLS, with the certificate authority in this file. */
-  tls?: { caPath: string; protocol: 'http2' | 'http1.1' }
+  caPath?: string
 }
 
 /**
  * nginx with fixed responses, as token server and storage, so that upstream is never the bottleneck. The number at the start of the key id
- * identifies users. With a certificate, it also serves TLS, with HTTP/2 and without.
+ * identifies users. With a certificate, it also serves TLS.
  */
 export async function startUpstream(
   folder: string,
   core: string = cores.load,
   certificates?: Certificates,
-): Promise<Server & { origin: string; ports: { plain: number; http2: number; http1: number } }> {
-  const ports = { plain: freePort(), http2: freePort(), http1: freePort() }
+): Promise<Server & { origin: string; ports: { plain: number; tls: number } }> {
+  const ports = { plain: freePort(), tls: freePort() }
   const origin = `http://127.0.0.1:${ports.plain}`
   const token = `{"id":"${'i'.repeat(180)}","key":"${'k'.repeat(43)}","uid":$user,"duration":86400,"api_endpoint":"$scheme://$http_host/1.5/$user"}`
   const headers = 'add_header X-Last-Modified 1763700000.12; add_header X-Weave-Timestamp 1763700001.00;'
@@ -88,8 +88,8 @@ export async function startUpstream(
     ...(certificates
       ? [
           `ssl_certificate ${certificates.certificatePath}; ssl_certificate_key ${certificates.keyPath};`,
-          server(ports.http2, 'ssl http2'),
-          server(ports.http1, 'ssl'),
+          'ssl_protocols TLSv1.2 TLSv1.3;',
+          server(ports.tls, 'ssl'),
         ]
       : []),
   ])
@@ -161,8 +161,7 @@ async function startOurPeer(
   },
 ): Promise<Server> {
   const { paths, headers } = asked
-  const { origin: target, tls } =
-    typeof upstream === 'string' ? { origin: upstream, tls: undefined } : upstream
+  const { origin: target, caPath }: Upstream = typeof upstream === 'string' ? { origin: upstream } : upstream
   const port = freePort()
   const origin = `http://127.0.0.1:${port}`
   const environment = {
@@ -170,7 +169,7 @@ async function startOurPeer(
     ...asked.environment,
     PORT: String(port),
     UPSTREAM: target,
-    ...(tls && { UPSTREAM_CA: tls.caPath, UPSTREAM_PROTOCOL: tls.protocol }),
+    ...(caPath && { UPSTREAM_CA: caPath }),
   }
   const peer = start([executable], { core: cores.measured, environment })
   await untilAnswered(origin + paths.record, headers)

@@ -25,11 +25,12 @@ const mostRoundTrips: Record<string, number> = {
   'batch of 12 reads in three collections': 1.2,
   'PUT over a record': 2.4,
   'PUT of a new record': 2.4,
-  DELETE: 2.4,
+  // A DELETE has a connection of its own, so it costs two more for the handshakes of TCP and TLS.
+  DELETE: 4.6,
   'batch of 25 PUTs': 2.4,
-  '12 PUTs and 12 DELETEs in one collection': 3.6,
+  '12 PUTs and 12 DELETEs in one collection': 5.8,
   '24 PUTs in three collections': 4.9,
-  '12 PUTs and 12 DELETEs in three collections': 4.9,
+  '12 PUTs and 12 DELETEs in three collections': 6.9,
 }
 
 /** All targets, with the measured values. */
@@ -47,16 +48,16 @@ export function readTargets(results: Results): Target[] {
   const late = endurance.megabytes.late / endurance.megabytes.early
   const requests = endurance.requests.toLocaleString('en')
   return [
-    atMost('one record, processor time to straight', bridge.cpuRatioTo(named(record, 'straight')), 1.15),
+    atMost('one record, processor time to straight', bridge.cpuRatioTo(named(record, 'straight')), 1.3),
     atLeast(
       '100 records, requests/s to a stream that rewrites',
       named(list, bridgeName).ratioTo(named(list, 'rewritten by a stream')),
-      0.75,
+      1,
     ),
     atLeast(
       '100,000 records, MB/s to a stream that rewrites',
       download.ratioTo(named(downloads, 'rewritten by a stream')),
-      0.75,
+      0.95,
     ),
     atMost('100,000 records, memory above idle', download.megabytesAboveIdle, 60, ' MB'),
     atMost(
@@ -68,7 +69,7 @@ export function readTargets(results: Results): Target[] {
     atMost('8 slow readers of that list, memory above idle', slowReaders.megabytesAboveIdle, 150, ' MB'),
     atMost('25 conditional writes in a batch, time to one by one', batch[1]!.ratioToBatch, 0.15),
     atLeast('2 workers to 1', named(workers, '2 workers').ratioTo(named(workers, '1 worker')), 1.6),
-    ...roundTrips.map(({ name, http2 }) => atMost(`round trips: ${name}`, http2, mostRoundTrips[name]!)),
+    ...roundTrips.map(({ name, count }) => atMost(`round trips: ${name}`, count, mostRoundTrips[name]!)),
     ...distanceTargets(results, atLeast, atMost),
     atMost(`memory after ${requests} requests to after 10,000`, late, 1.1),
   ]
@@ -81,7 +82,7 @@ function distanceTargets(
 ): Target[] {
   const { passThrough, with256Calls } = distancePeers
   const limits: [peer: string, least: number][] = [
-    [passThrough, 0.9],
+    [passThrough, 0.95],
     [with256Calls, 0.9],
     [passThrough, 0.375],
   ]

@@ -1,6 +1,6 @@
 /**
  * A wire between the bridge and its storage: every byte arrives half a round trip later, in both directions, regardless of throughput. It
- * only passes bytes, so it also carries TLS and HTTP/2. Connecting takes a round trip, like TCP's handshake: earlier data from a client
+ * only passes bytes, so it also carries TLS. Connecting takes a round trip, like TCP's handshake: earlier data from a client
  * waits for it. Usage: bun bench/wire.ts PORT..., the target ports on 127.0.0.1. Prints the ports to use instead, as JSON. Each input line
  * sets the round trip in ms, and is answered by `[]`.
  */

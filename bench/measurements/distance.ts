@@ -49,24 +49,24 @@ export const distancePeers = {
 }
 export const bridgeName = 'Sync Bridge'
 
-/** The bridge and its peers over TLS and HTTP/2, with 50 ms to the token server and the storage. */
+/** The bridge and its peers over TLS, with 50 ms to the token server and the storage. */
 export async function measureDistance(
   executable: string,
   far: Far,
   options: DistanceOptions,
 ): Promise<AtADistance[]> {
-  const { http2 } = far
+  const { tls } = far
   const { peers } = options
   await far.setRoundTrip(0)
   const servers = [
-    await startPeer(distancePeers.passThrough, peers.passThrough, http2),
-    await startPeer(distancePeers.with256Calls, peers.passThrough, http2, {
+    await startPeer(distancePeers.passThrough, peers.passThrough, tls),
+    await startPeer(distancePeers.with256Calls, peers.passThrough, tls, {
       BUN_CONFIG_MAX_HTTP_REQUESTS: '256',
     }),
-    await startStraight(peers.straight, http2, distancePeers.straight),
-    await startBridge(executable, http2.origin, {
+    await startStraight(peers.straight, tls, distancePeers.straight),
+    await startBridge(executable, tls.origin, {
       name: bridgeName,
-      settings: { certificate_ca_bundle: http2.tls!.caPath },
+      settings: { certificate_ca_bundle: tls.caPath! },
     }),
   ]
   for (const server of servers)

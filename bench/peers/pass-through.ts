@@ -1,11 +1,9 @@
 /** The minimum for this runtime between a client and a server: passes each response on as it arrives. */
 import { readFileSync } from 'node:fs'
 
-const { UPSTREAM: target = '', UPSTREAM_CA: caPath, UPSTREAM_PROTOCOL: protocol } = process.env
+const { UPSTREAM: target = '', UPSTREAM_CA: caPath } = process.env
 const overTls =
-  caPath === undefined
-    ? {}
-    : { protocol: protocol as 'http2' | 'http1.1', tls: { ca: readFileSync(caPath, 'utf8') } }
+  caPath === undefined ? {} : { protocol: 'http1.1' as const, tls: { ca: readFileSync(caPath, 'utf8') } }
 
 Bun.serve({
   hostname: '127.0.0.1',

@@ -5,11 +5,9 @@
 import { readFileSync } from 'node:fs'
 import { Elysia, t } from 'elysia'
 
-const { UPSTREAM_CA: caPath, UPSTREAM_PROTOCOL: protocol, BUN_CONFIG_MAX_HTTP_REQUESTS: slots } = process.env
+const { UPSTREAM_CA: caPath, BUN_CONFIG_MAX_HTTP_REQUESTS: slots } = process.env
 const overTls =
-  caPath === undefined
-    ? {}
-    : { protocol: protocol as 'http2' | 'http1.1', tls: { ca: readFileSync(caPath, 'utf8') } }
+  caPath === undefined ? {} : { protocol: 'http1.1' as const, tls: { ca: readFileSync(caPath, 'utf8') } }
 
 // --- The request: one schema for validation, type and document ------------------------------------------------------
 
@@ -108,7 +106,7 @@ async function openSession(
     hawkKey: new Bun.CryptoHasher('sha256', token.key),
     origin,
     hostname,
-    port: port || (protocol === undefined ? '80' : '443'),
+    port: port || (caPath === undefined ? '80' : '443'),
     prefix: pathname,
     wallEndMs: Date.now() + lifeMs,
     monotonicEndMs: performance.now() + lifeMs,
