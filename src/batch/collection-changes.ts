@@ -1,4 +1,3 @@
-import type { SyncRecord } from '../domain/record.ts'
 import { timestampStepMs, type Timestamp } from '../domain/timestamp.ts'
 import {
   maxUploadBytes,
@@ -10,7 +9,7 @@ import {
 } from './simulate.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
-import type { BulkStorage, RecordWrite, StorageLimits } from '../domain/record-storage.ts'
+import type { BulkStorage, KnownRecord, RecordWrite, StorageLimits } from '../domain/record-storage.ts'
 import type { KnownCollection } from './known-collection.ts'
 
 /** The changes to one collection: first one upload, then deletions. */
@@ -34,7 +33,7 @@ export interface Visible {
   /** The timestamp of the last deletion; null before the first. */
   deletedAt: Timestamp | null
   /** The records that are deleted, as they were; null if another client deleted them first. */
-  deleted: Map<string, SyncRecord | null>
+  deleted: Map<string, KnownRecord | null>
   /**
    * The timestamp of our last change that follows the snapshot without another writer in between. A later one would hide that writer's
    * change from a client that continues from it.
@@ -74,6 +73,11 @@ export class CollectionChanges {
   get remainingDeletes(): string[] {
     const deleted = this.visible?.deleted
     return deleted ? this.plan.deletes.filter((id) => !deleted.has(id)) : this.plan.deletes
+  }
+
+  /** Records that must be shown, whose payloads were left out. */
+  get lacking(): ReadonlySet<string> {
+    return this.#decide().simulation.lacking
   }
 
   get hasChanges(): boolean {

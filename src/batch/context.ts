@@ -78,11 +78,15 @@ export class Budget {
   #unreadBytes: number
   /** Reserved bytes of each operation, by index. */
   readonly #held = new Map<number, number>()
+  /** Reserved bytes of each payload that is kept to decide operations or to undo them, by the name of its record. */
+  readonly #kept = new Map<string, number>()
+  #leftKeptBytes: number
 
   constructor(options: BudgetOptions) {
     this.#options = options
     this.#endsAtMs = options.deadlineAtMs - options.commitReserveMs
     this.#leftBytes = options.maxResponseBytes
+    this.#leftKeptBytes = options.maxResponseBytes
     // Allows re-reading lists after another writer was first, and partial reads of lists that are too large.
     this.#unreadBytes = 4 * this.#leftBytes
   }
@@ -142,10 +146,28 @@ export class Budget {
     const more = bytes - (this.#held.get(index) ?? 0)
     if (more > 0) this.#unreadBytes -= more
     if (more > this.#leftBytes) return false
-    if (more > 0) this.#options.memory.grow(more)
+    this.#reserve(more)
     this.#leftBytes -= more
     this.#held.set(index, bytes)
     return true
+  }
+
+  /**
+   * Reserves memory for the payload of a record, replacing its earlier reservation; false if all payloads of a transaction can't have that
+   * much. Throws `UpstreamError` (overload) if others hold the memory.
+   */
+  keep(record: string, bytes: number): boolean {
+    const more = bytes - (this.#kept.get(record) ?? 0)
+    if (more > this.#leftKeptBytes) return false
+    this.#reserve(more)
+    this.#leftKeptBytes -= more
+    this.#kept.set(record, bytes)
+    return true
+  }
+
+  #reserve(bytes: number): void {
+    if (bytes > 0) this.#options.memory.grow(bytes)
+    else if (bytes < 0) this.#options.memory.shrink(-bytes)
   }
 }
 

@@ -1,11 +1,14 @@
 import { isRefusal, UpstreamError, type ServiceError } from '../domain/errors.ts'
 import { retries } from '../domain/retries.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
-import { completeView } from './reads.ts'
+import { completeView, nameOf } from './reads.ts'
 import { waitToRetry, type TransactionContext } from './context.ts'
 import type { Operation } from '../domain/operation.ts'
-import type { BulkStorage, Snapshot, StorageLimits } from '../domain/record-storage.ts'
+import type { BulkStorage, KeepsPayload, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 import type { CollectionView, Known, NumberedOperation } from './simulate.ts'
+
+/** Payloads up to this length are kept even if they may not be needed, because a failed condition shows the record. */
+const shortPayload = 16_384
 
 const nothing: CollectionView = { timestamp: zeroTimestamp, records: new Map(), lists: new Map() }
 
@@ -15,7 +18,7 @@ const nothing: CollectionView = { timestamp: zeroTimestamp, records: new Map(), 
  */
 export class KnownCollection {
   /** Replaced when anything changes, so that what was decided from it is known to be outdated. */
-  facts: Readonly<Known> = { view: nothing, rejected: new Map(), failure: null, limits: null }
+  facts: Readonly<Known>
   /** The condition of the next write: no other writer has changed the collection after this timestamp. */
   since = zeroTimestamp
   readonly collection: string
@@ -27,7 +30,9 @@ export class KnownCollection {
     private readonly storage: BulkStorage,
     private readonly operations: NumberedOperation[],
     private readonly context: TransactionContext,
+    needed: ReadonlySet<string>,
   ) {
+    this.facts = { view: nothing, rejected: new Map(), failure: null, limits: null, needed }
     this.collection = operations[0]!.operation.collection
     this.#ids = [...new Set(operations.flatMap(({ operation }) => ('id' in operation ? [operation.id] : [])))]
   }
@@ -51,9 +56,28 @@ export class KnownCollection {
     }
   }
 
-  /** The current version of these records; default: all that the operations name. */
-  async snapshot(ids = this.#ids): Promise<Snapshot> {
-    return await this.storage.snapshot(this.collection, ids)
+  /** The current version of these records; default: all that the operations name, with the payloads that are needed. */
+  async snapshot(ids = this.#ids, keeps: KeepsPayload = this.keeps): Promise<Snapshot> {
+    return await this.storage.snapshot(this.collection, ids, keeps)
+  }
+
+  /** Whether the payload of a record is kept: if it is needed or short, and has room. */
+  readonly keeps: KeepsPayload = (id, length) => {
+    const { storage, collection, context } = this
+    const isNeeded = this.facts.needed.has(id)
+    if (!isNeeded && length > shortPayload) return false
+    try {
+      return context.budget.keep(nameOf(storage, collection, id), length)
+    } catch (error) {
+      // What has been written must be completed, with or without memory.
+      if (isNeeded && !context.mayBeVisible) throw error
+      return false
+    }
+  }
+
+  /** Notes that the payloads of these records are needed. */
+  need(ids: ReadonlySet<string>): void {
+    this.#update({ needed: new Set([...this.facts.needed, ...ids]) })
   }
 
   /** Another writer was first. Throws `UpstreamError` if that happens too often. */

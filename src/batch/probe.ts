@@ -1,5 +1,4 @@
-import type { RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import type { SyncRecord } from '../domain/record.ts'
+import type { KnownRecord, RecordWrite, Snapshot } from '../domain/record-storage.ts'
 import { timestampStepMs, type Timestamp } from '../domain/timestamp.ts'
 
 /**
@@ -21,7 +20,7 @@ type ProbeVerdict =
  */
 export function evaluateProbe(
   writes: RecordWrite[],
-  before: Map<string, SyncRecord>,
+  before: Map<string, KnownRecord>,
   since: Timestamp,
   probe: Snapshot,
 ): ProbeVerdict {
@@ -49,8 +48,8 @@ type Trace = 'certain' | 'likely' | 'untouched' | 'covered' | 'gone'
 /** The trace of a write on one record, given the record before and now. */
 function traceOf(
   { payload, sortindex, ttlSeconds }: RecordWrite,
-  before: SyncRecord | null,
-  now: SyncRecord | null,
+  before: KnownRecord | null,
+  now: KnownRecord | null,
   since: Timestamp,
 ): Trace {
   const isGone = ttlSeconds === 0
@@ -60,7 +59,8 @@ function traceOf(
   const hasSortindex = now.sortindex === sortindex || (sortindex === undefined && before === null)
   if (isGone || now.lastModified <= since || now.payload !== payload || !hasSortindex) return 'covered'
   // A new payload proves that the write is ours; other fields could match by chance.
-  return payload !== '' && payload !== before?.payload ? 'certain' : 'likely'
+  const isNew = payload !== '' && payload !== before?.payload && before?.payload !== null
+  return isNew ? 'certain' : 'likely'
 }
 
 function earliest(timestamps: Timestamp[]): Timestamp {

@@ -5,7 +5,7 @@ import { evaluateCollection, evaluateGet, noPrecondition } from '../domain/preco
 import { runBounded } from '../domain/bounded.ts'
 import { noRoom, type Budget } from './context.ts'
 import { baseOptions, type BaseList } from './list-page.ts'
-import { isWrite, touchedIds, type CollectionView, type NumberedOperation } from './simulate.ts'
+import { isWhole, isWrite, touchedIds, type CollectionView, type NumberedOperation } from './simulate.ts'
 import type { FailedOutcome, Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
 import type { BulkStorage, ByteSource, ListFilter, RecordPage } from '../domain/record-storage.ts'
 
@@ -32,13 +32,25 @@ export function readsOf(
     reads.push({ indices: [index], run: async () => void outcomes.set(index, await read()) })
   }
   const readRecords = async () => {
+    const { collection } = gets[0]!.operation
     const ids = [...new Set(gets.map(({ operation }) => operation.id))]
-    const { records } = await storage.snapshot(gets[0]!.operation.collection, ids)
-    for (const { index, operation } of gets)
-      outcomes.set(index, evaluateGet(operation.precondition, records.get(operation.id) ?? null))
+    const keeps = (id: string, length: number) => budget.keep(nameOf(storage, collection, id), length)
+    const { records } = await storage.snapshot(collection, ids, keeps)
+    for (const { index, operation } of gets) {
+      const record = records.get(operation.id) ?? null
+      const outcome = isWhole(record)
+        ? evaluateGet(operation.precondition, record)
+        : ({ outcome: 'failed', error: noRoom() } as const)
+      outcomes.set(index, outcome)
+    }
   }
   if (gets.length > 0) reads.push({ indices: gets.map(({ index }) => index), run: readRecords })
   return reads
+}
+
+/** Names a record among those of all users. */
+export function nameOf(storage: BulkStorage, collection: string, id: string): string {
+  return JSON.stringify([storage.owner, collection, id])
 }
 
 /**

@@ -3,9 +3,10 @@ import { fieldLimits, type SyncRecord } from '../domain/record.ts'
 import { recordSelector, stalePosition } from '../domain/list.ts'
 import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'
 import { allowsDelete, allowsPut, evaluateCollection, evaluateGet } from '../domain/precondition.ts'
+import { noRoom } from './context.ts'
 import { composePage, type BaseList, type Overlay } from './list-page.ts'
 import type { FailedOutcome, Operation, OperationOutcome, Step } from '../domain/operation.ts'
-import type { RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
+import type { KnownRecord, RecordWrite, Snapshot, StorageLimits } from '../domain/record-storage.ts'
 
 type OperationOf<Kind> = Extract<Operation, { kind: Kind }>
 
@@ -39,6 +40,8 @@ export interface Known {
   failure: ServiceError | null
   /** The storage's limits; null while unknown. */
   limits: StorageLimits | null
+  /** The records whose payloads are needed, to be shown, written again or restored. */
+  needed: ReadonlySet<string>
 }
 
 /** The timestamps of the committed changes. */
@@ -62,8 +65,8 @@ const pending = Number.MAX_SAFE_INTEGER as Timestamp
 /** The state of one record between operations. */
 interface RecordState {
   /** The visible record now, and before the first operation. */
-  record: SyncRecord | null
-  base: SyncRecord | null
+  record: KnownRecord | null
+  base: KnownRecord | null
   /** The change so far; null: delete; undefined: none. */
   change: RecordWrite | null | undefined
 }
@@ -73,6 +76,8 @@ export class Simulation {
   readonly #known: Known
   readonly #states = new Map<string, RecordState>()
   readonly #answers = new Map<number, Answer>()
+  /** Records that must be shown, whose payloads were left out. */
+  readonly lacking = new Set<string>()
   /** The indices of the first operations that write and that delete. */
   #writesFrom = Number.POSITIVE_INFINITY
   #deletesFrom = Number.POSITIVE_INFINITY
@@ -110,10 +115,14 @@ export class Simulation {
   }
 
   #decide(operation: NumberedOperation['operation'], index: number): Answer {
+    if ('id' in operation) {
+      const { base } = this.#stateOf(operation.id)
+      if (!isWhole(base) && this.#known.needed.has(operation.id)) return lacksRoom
+    }
     switch (operation.kind) {
       case 'get': {
         const { record } = this.#stateOf(operation.id)
-        return (times) => evaluateGet(operation.precondition, shown(record, times))
+        return (times) => evaluateGet(operation.precondition, whole(shown(record, times)))
       }
       case 'list':
       case 'count': {
@@ -142,7 +151,7 @@ export class Simulation {
       // The position is one in the list before the write.
       if (options.position && isChanged) return { outcome: 'failed', error: stalePosition() }
       if (base.outcome !== 'records') return base
-      const overlay: Overlay = new Map(changed.map(({ id, record }) => [id, shown(record, times)]))
+      const overlay: Overlay = new Map(changed.map(({ id, record }) => [id, whole(shown(record, times))]))
       // After a later change in this transaction, the position of the next page is never valid.
       const version = index > this.#changesTo ? times.collection : zeroTimestamp
       return { outcome: 'page', page: composePage(options, base, overlay, timestamp, version) }
@@ -169,13 +178,14 @@ export class Simulation {
       return () => ({ outcome: 'failed', error: rejectedRecord(413) })
     }
     if (!allowsPut(precondition, before?.lastModified ?? null)) {
+      if (!isWhole(before)) return this.#lack(id)
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
     const error = rejected.get(id) ?? failure
     if (error) return () => ({ outcome: 'failed', error })
     // Writes omitted fields with their stored values, because whether a write of the ttl alone makes a new version depends on the request.
     // The row of a record deleted before also keeps its sortindex.
-    const { payload = before?.payload ?? '', sortindex = (before ?? base)?.sortindex } = input
+    const { payload = whole(before)?.payload ?? '', sortindex = (before ?? base)?.sortindex } = input
     // Sets a ttl on new records, because an expired row under the same id would keep its expiry.
     const { ttlSeconds = before === null ? fieldLimits.ttlSeconds : change?.ttlSeconds } = input
     const fields = { id, payload, sortindex }
@@ -193,6 +203,7 @@ export class Simulation {
     const { record: before } = state
     if (before === null) return () => ({ outcome: 'missing' })
     if (!allowsDelete(precondition, before.lastModified)) {
+      if (!isWhole(before)) return this.#lack(id)
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
     const error = failure ?? rejected.get(id)
@@ -202,6 +213,11 @@ export class Simulation {
     this.#deletesFrom = Math.min(this.#deletesFrom, index)
     this.#changesTo = index
     return (times) => ({ outcome: 'deleted', id, timestamp: times.deleted })
+  }
+
+  #lack(id: string): Answer {
+    this.lacking.add(id)
+    return lacksRoom
   }
 
   #stateOf(id: string): RecordState {
@@ -229,7 +245,20 @@ export function uploadBytes(record: RecordWrite): number {
   return Buffer.byteLength(JSON.stringify(record)) + 2
 }
 
+const lacksRoom: Answer = () => ({ outcome: 'failed', error: noRoom() })
+
+/** Whether the record is absent, or has its payload. */
+export function isWhole(record: KnownRecord | null): record is SyncRecord | null {
+  return record === null || record.payload !== null
+}
+
+/** The record with its payload. Throws if that was left out: what is needed and has no room must have been rejected before. */
+export function whole(record: KnownRecord | null): SyncRecord | null {
+  if (isWhole(record)) return record
+  throw new TypeError('The payload of a record is needed, and was left out')
+}
+
 /** The record as it is after the commit. */
-function shown<Shown extends SyncRecord | null>(record: Shown, times: CommitTimes): Shown {
+function shown<Shown extends KnownRecord | null>(record: Shown, times: CommitTimes): Shown {
   return record?.lastModified === pending ? { ...record, lastModified: times.written } : record
 }

@@ -53,6 +53,28 @@ function groupByUser(steps: Step[]): Map<string, User> {
   return users
 }
 
+/**
+ * What an undo may have to restore. The last step needs no undo, because the storage applies it completely or not at all; but an upload may
+ * leave out records that the storage rejects, after which a strict transaction takes back the others.
+ */
+function undoOf(steps: Step[], isStrict: boolean) {
+  const puts = new Map<string, number>()
+  const deletes = new Map<string, { storage: BulkStorage; ids: string[] }>()
+  for (const { storage, operation } of steps) {
+    if (!isWrite(operation)) continue
+    const { kind, collection, id } = operation
+    const name = JSON.stringify([storage.owner, collection])
+    if (kind === 'put') puts.set(name, (puts.get(name) ?? 0) + 1)
+    else deletes.getOrInsertComputed(name, () => ({ storage, ids: [] })).ids.push(id)
+  }
+  const deletions = [...deletes.values()].flatMap(({ storage, ids }) => storage.splitDeletion(ids)).length
+  const hasSeveralPuts = puts.size > 1 || (puts.values().next().value ?? 0) > 1
+  return {
+    restoresPuts: puts.size + deletions > 1 || (isStrict && hasSeveralPuts),
+    restoresDeletes: deletions > 1,
+  }
+}
+
 /** The collections of a user that change; none if the storage rejects the credentials. */
 function changesOf({ refusal, written }: User): WrittenCollection[] {
   return refusal ? [] : [...written.values()].filter(({ changes }) => changes.hasChanges)
@@ -69,6 +91,8 @@ class Transaction implements TransactionContext {
   readonly #payloadSizes = new WeakMap<SyncRecord, number>()
   /** Whether the writes are large enough to need the storage's limits. */
   readonly #needsLimits: boolean
+  /** What an undo may have to restore: what is followed by another step. */
+  readonly #undo: { restoresPuts: boolean; restoresDeletes: boolean }
   /** The collections that change. */
   #changed: WrittenCollection[] = []
 
@@ -83,6 +107,7 @@ class Transaction implements TransactionContext {
     this.#needsLimits = !fitsAnyStorage(
       writes.map(({ operation }) => (operation.kind === 'put' ? operation.input : {})),
     )
+    this.#undo = undoOf(steps, options.accepts !== undefined)
   }
 
   async run(): Promise<OperationOutcome[]> {
@@ -156,11 +181,22 @@ class Transaction implements TransactionContext {
 
   async #readWritten(user: User, operations: NumberedOperation[]): Promise<void> {
     this.budget.requireTime()
-    const part = new WrittenCollection(user.storage, operations, this)
+    const part = new WrittenCollection(user.storage, operations, this, this.#neededBy(operations))
     const { known } = part
     const readLimits = () => known.readLimits(() => (user.limits ??= user.storage.limits()))
     await runBounded([() => known.read(), ...(this.#needsLimits ? [readLimits] : [])])
+    await part.complete()
     user.written.set(part.collection, part)
+  }
+
+  /** The records of one collection whose payloads are needed: to be shown, written again, or restored by an undo. */
+  #neededBy(operations: NumberedOperation[]): Set<string> {
+    const { restoresPuts, restoresDeletes } = this.#undo
+    const needed = operations.filter(({ operation }) => {
+      if (operation.kind === 'put') return restoresPuts || operation.input.payload === undefined
+      return operation.kind === 'get' || (operation.kind === 'delete' && restoresDeletes)
+    })
+    return new Set(needed.flatMap(({ operation }) => ('id' in operation ? [operation.id] : [])))
   }
 
   /** Tasks that create the rows of new collections, once everything is read. */

@@ -1,14 +1,15 @@
 import { isWithoutEffect } from '../domain/errors.ts'
-import { fieldLimits, type SyncRecord } from '../domain/record.ts'
+import { fieldLimits } from '../domain/record.ts'
+import { whole } from './simulate.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import { splitIntoUploads, type Visible } from './collection-changes.ts'
-import type { BulkStorage, RecordWrite } from '../domain/record-storage.ts'
+import type { BulkStorage, KnownRecord, RecordWrite } from '../domain/record-storage.ts'
 import type { KnownCollection } from './known-collection.ts'
 
 /** The change to one record that must be undone. */
 interface Change {
   /** The record before the transaction; null if there was none. */
-  before: SyncRecord | null
+  before: KnownRecord | null
   /** The version that the transaction wrote; null if the record was gone after it. */
   leftAt: Timestamp | null
   /** Whether the row must be removed: the record is new, or got a sortindex, which no write can remove. */
@@ -45,7 +46,7 @@ export class Undo {
 
   async #restore(): Promise<boolean> {
     const pending = this.#pending
-    const { timestamp, records } = await this.known.snapshot([...pending.keys()])
+    const { timestamp, records } = await this.known.snapshot([...pending.keys()], () => false)
     for (const [id, change] of pending) {
       // Keeps changes of other writers, and what an earlier attempt has restored.
       if (!this.#isOurs(change, records.get(id) ?? null)) pending.delete(id)
@@ -55,7 +56,7 @@ export class Undo {
     return removed !== null && (await this.#write(() => true, removed)) !== null && pending.size === 0
   }
 
-  #isOurs({ before, leftAt, mayBeRemoved }: Change, now: SyncRecord | null): boolean {
+  #isOurs({ before, leftAt, mayBeRemoved }: Change, now: KnownRecord | null): boolean {
     if (now === null) return leftAt === null || (mayBeRemoved && before !== null)
     return now.lastModified === leftAt
   }
@@ -86,7 +87,7 @@ export class Undo {
     const pending = this.#pending
     const writes = [...pending].flatMap(([id, change]): RecordWrite[] => {
       if (change.before === null || !isMeant(change)) return []
-      const { payload, sortindex } = change.before
+      const { payload, sortindex } = whole(change.before)!
       return [{ id, payload, sortindex, ttlSeconds: fieldLimits.ttlSeconds }]
     })
     let timestamp = since
@@ -108,7 +109,7 @@ export class Undo {
   }
 }
 
-function changesOf({ uploadedAt, writes, deleted }: Visible, view: Map<string, SyncRecord>) {
+function changesOf({ uploadedAt, writes, deleted }: Visible, view: Map<string, KnownRecord>) {
   const changes = new Map<string, Change>()
   for (const [id, before] of deleted) {
     // What another writer has deleted stays deleted.

@@ -65,8 +65,9 @@ export class WrittenCollection {
     private readonly storage: BulkStorage,
     operations: NumberedOperation[],
     private readonly context: TransactionContext,
+    needed: ReadonlySet<string>,
   ) {
-    this.known = new KnownCollection(storage, operations, context)
+    this.known = new KnownCollection(storage, operations, context, needed)
     this.collection = this.known.collection
     this.changes = new CollectionChanges(operations, this.known, (ids) => storage.splitDeletion(ids))
   }
@@ -90,6 +91,18 @@ export class WrittenCollection {
   /** Whether changes of that phase remain. */
   isOpen(phase: Phase): boolean {
     return phase === 'upload' ? this.changes.needsUpload : this.changes.remainingDeletes.length > 0
+  }
+
+  /** Reads the payloads that must be shown and were left out, which a failed condition reveals. */
+  async complete(): Promise<void> {
+    const { known, changes } = this
+    for (let { lacking } = changes; lacking.size > 0; { lacking } = changes) {
+      known.need(lacking)
+      const newer = await known.snapshot([...lacking])
+      const found = [...lacking].filter((id) => newer.records.has(id))
+      if (newer.timestamp === known.since || changes.visible !== null) known.replace(newer, found)
+      else await this.#nextRound()
+    }
   }
 
   /** Stages all records to write. */
@@ -127,7 +140,7 @@ export class WrittenCollection {
         await this.#retryLater(failure, failures, this.#doubt !== null || this.#forgetsBatch(failure))
       }
       if (phase === 'upload' && this.changes.plan.uploads.length > 1) await this.stage()
-      if (!this.isOpen(phase)) return
+      if (!this.isOpen(phase) || !this.context.accepts()) return
       failure = null
       mustLook = false
       const deletes =
@@ -292,14 +305,18 @@ export class WrittenCollection {
   }
 
   async #look(): Promise<Verdict> {
+    const { known, changes } = this
+    const written = new Map(changes.plan.writes.map(({ id, payload = '' }) => [id, payload.length]))
+    const keeps = (id: string, length: number) =>
+      written.has(id) ? written.get(id) === length : known.keeps(id, length)
     let snapshot: Snapshot
     try {
-      snapshot = await this.known.snapshot()
+      snapshot = await known.snapshot(undefined, keeps)
     } catch (error) {
       return isRefusal(error) ? 'unclear' : 'unknown'
     }
     const doubt = this.#doubt!
-    doubt.isUnapplied = snapshot.timestamp === this.known.since
+    doubt.isUnapplied = snapshot.timestamp === known.since
     if (doubt.isUnapplied) return 'unapplied'
     return doubt.deletes === null ? this.#judgeUpload(snapshot) : this.#judgeDeletion(snapshot, doubt.deletes)
   }
@@ -336,8 +353,15 @@ export class WrittenCollection {
     this.#stagedBatch = null
     this.#doubt = null
     await known.startRound()
-    if (changes.visible === null) return await known.read()
+    if (changes.visible === null) {
+      await known.read()
+      return await this.complete()
+    }
     this.#review(await known.snapshot(changes.remainingDeletes))
+    // What is visible is completed, whether a record that is only shown can be read or not.
+    await this.complete().catch((error: unknown) => {
+      if (!(error instanceof UpstreamError)) throw error
+    })
   }
 
   /** Decides the remaining deletions against a newer snapshot: those of unchanged records stay. */

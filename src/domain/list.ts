@@ -10,7 +10,7 @@ export interface SplitFilter {
   /** The rest, for ids; null if there is none. */
   keepsId: ((id: string) => boolean) | null
   /** The rest, for whole records; null if ids suffice. */
-  keepsRecord: ((record: SyncRecord) => boolean) | null
+  keepsRecord: ((record: Omit<SyncRecord, 'payload'>) => boolean) | null
   /** Whether there is a rest, so that the storage's count and limit are not those of the list. */
   isSelective: boolean
   /** Whether it selects the whole collection. */
@@ -32,7 +32,7 @@ export function splitFilter({ newer, older, ids, keepsId, keepsRecord }: ListFil
 }
 
 /** The test of whether a filter selects a record. */
-export function recordSelector(filter: ListFilter): (record: SyncRecord) => boolean {
+export function recordSelector(filter: ListFilter): (record: Omit<SyncRecord, 'payload'>) => boolean {
   const { newer = -1, older = Infinity } = filter
   const { keepsId, keepsRecord } = splitFilter(filter)
   return (record) => {

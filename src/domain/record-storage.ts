@@ -16,8 +16,8 @@ export interface ListFilter {
   ids?: string[]
   /** Only records with such an id, a filter that no storage has. */
   keepsId?: (id: string) => boolean
-  /** Only such records. It needs more than their ids, so that counting them reads them all. */
-  keepsRecord?: (record: SyncRecord) => boolean
+  /** Only such records. It needs more than their ids, so that counting them reads them all, but no payloads. */
+  keepsRecord?: (record: Omit<SyncRecord, 'payload'>) => boolean
 }
 
 export interface ListOptions extends ListFilter {
@@ -51,6 +51,8 @@ export interface ByteSource {
 export interface HeldMemory {
   /** Reserves more bytes. Throws `UpstreamError` (overload) when there is no room. */
   grow(bytes: number): void
+  /** Releases a part of what was reserved. */
+  shrink(bytes: number): void
 }
 
 /** A page of a list, or the whole list. */
@@ -92,11 +94,17 @@ export interface Notices {
   quotaRemaining: string | null
 }
 
+/** A stored record, whose payload may have been left out: null. */
+export type KnownRecord = Omit<SyncRecord, 'payload'> & { payload: string | null }
+
 /** A consistent view of some records of a collection, with the collection's timestamp. */
 export interface Snapshot {
   timestamp: Timestamp
-  records: Map<string, SyncRecord>
+  records: Map<string, KnownRecord>
 }
+
+/** Whether a payload of that length is kept. */
+export type KeepsPayload = (id: string, length: number) => boolean
 
 /** One record to write; absent fields keep their stored value. */
 export type RecordWrite = RecordInput & { id: string }
@@ -157,8 +165,11 @@ export interface BulkStorage {
   /** Something may be visible: from now on only the upstream timeout bounds calls, not the deadline of the client's request. */
   ignoreDeadline(): void
   limits(): Promise<StorageLimits>
-  /** The named records and the collection's timestamp, read consistently. Any number of ids. */
-  snapshot(collection: string, ids: string[]): Promise<Snapshot>
+  /**
+   * The named records and the collection's timestamp, read consistently. Any number of ids. Holds one record at a time, besides the payloads
+   * that are kept; asked again if the collection changes meanwhile.
+   */
+  snapshot(collection: string, ids: string[], keeps: KeepsPayload): Promise<Snapshot>
   /** Writes all records atomically, except those in `rejected`. At most `maxPostRecords` and `maxPostBytes`. */
   write(collection: string, records: RecordWrite[], unmodifiedSince: Timestamp): Promise<CommitOutcome>
   /** Opens a staged batch with these records, or adds them to `batch`. Invisible until `commitStaged`. */

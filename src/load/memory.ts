@@ -116,6 +116,11 @@ export class RequestMemory implements HeldMemory {
     throw new UpstreamError('overload', 'Cannot buffer a response: not enough memory')
   }
 
+  shrink(bytes: number): void {
+    this.#bytes -= bytes
+    this.budget.release(this.owner, bytes)
+  }
+
   /** Transfers everything to another owner; false, and nothing is held, if that exceeds the owner's share. */
   moveTo(owner: string): boolean {
     if (owner === this.owner) return true

@@ -88,6 +88,11 @@ export class StorageCalls {
     return this.#caller.deadlineAtMs - this.client.monotonicNow()
   }
 
+  /** Throws if the client's request has timed out and nothing must be completed. */
+  requireTime(): void {
+    if (!this.#mustComplete && this.leftMs <= 0) throw tooLate()
+  }
+
   /** The origin of the storage node. */
   get node(): string {
     return this.#credentials.endpoint.origin
@@ -218,9 +223,7 @@ export class StorageCalls {
     const { leftMs } = this
     if (this.#mustComplete) return Math.min(timeoutMs, Math.max(leftMs, finalProbeMs))
     if (leftMs > 0) return Math.min(timeoutMs, leftMs)
-    throw new UpstreamError('timeout', 'Cannot call the storage: the request timed out', {
-      applied: 'no',
-    })
+    throw tooLate()
   }
 }
 
@@ -229,6 +232,10 @@ function isExpected(method: string, status: number, { headers, mayBeMissing }: S
   if (status === 304) return headers !== undefined && 'X-If-Modified-Since' in headers
   if (status === 412) return headers !== undefined && 'X-If-Unmodified-Since' in headers
   return status === 404 && mayBeMissing === true
+}
+
+function tooLate(): UpstreamError {
+  return new UpstreamError('timeout', 'Cannot call the storage: the request timed out', { applied: 'no' })
 }
 
 /** A timestamp from one store could match by accident in another, such as an empty one. */

@@ -1,36 +1,43 @@
-import { errno, ServiceError } from '../domain/errors.ts'
+import { UpstreamError } from '../domain/errors.ts'
+import { retries } from '../domain/retries.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { splitFilter } from '../domain/list.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { jsonOf, TooLong, unusable, type UpstreamResponse } from './response.ts'
 import { chunkIds, groupIds } from './request.ts'
 import { readCollectionTimestamps, readCount } from './account.ts'
-import { readRecordResponse, readBso, recordRequest } from './bso.ts'
+import { readRecordResponse, recordRequest } from './bso.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { ListPages } from './list.ts'
 import { Pager, whileUnchanged, type ConsistentReads } from './pager.ts'
-import type { ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import type { KeepsPayload, ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
 import type { StorageCalls } from './call.ts'
 
-/** Maximum bytes of records in one snapshot, and of the ids of a list. */
+/** Maximum bytes of the ids of a list. */
 const maxListBytes = 64 * 1024 * 1024
 /** Ids that are read at once: more would take too much memory, and block for too long. */
 const idsPerPage = 100_000
 
 /**
  * Reads any number of records by id as one consistent snapshot, in as many requests as needed. Uses only the first endpoint, because a
- * record missing on another node was not deleted. Throws `ServiceError` 413 if the records are too large together.
+ * record missing on another node was not deleted.
  */
 export async function readConsistently(
   calls: StorageCalls,
   collection: string,
   ids: string[],
+  keeps: KeepsPayload,
 ): Promise<Snapshot> {
   return await whileUnchanged(calls, collection, calls.owner, async (reads) => {
-    const snapshot = await collectRecords(reads, ids, maxListBytes)
-    if (snapshot) return snapshot
-    const message = 'The requested records are too large together: request fewer at once'
-    throw new ServiceError(413, errno.requestTooLarge, message)
+    const records: Snapshot['records'] = new Map()
+    await eachRecord(reads, ids, (record) => {
+      // A stream that goes on and on has no timeout of its own.
+      calls.requireTime()
+      const { id, payload } = record
+      records.set(id, keeps(id, payload.length) ? record : { ...record, payload: null })
+    })
+    return { timestamp: reads.timestamp, records }
   })
 }
 
@@ -86,40 +93,61 @@ export async function collectIds(
   })
 }
 
-/** Reads the records with these ids; null if they exceed `maxBytes`. */
+/** Reads the records with these ids; null if their payloads exceed `maxLength` together. */
 export async function collectRecords(
   reads: ConsistentReads,
   ids: string[],
-  maxBytes: number,
-): Promise<Snapshot | null> {
-  const { chunks, single } = groupIds(ids)
-  const [first, ...others] = chunks
-  const records: Snapshot['records'] = new Map()
-  const budget = { leftBytes: maxBytes }
-  const readPart = (part: string[]) => {
-    const requested = new Set(part)
-    return collect(new Pager(reads, [{ ids: part, sort: 'newest' }], 'records'), budget, (value) => {
-      const record = readBso(value)
-      if (!record) throw unusable('an element is not a record')
-      // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
-      if (requested.has(record.id)) records.set(record.id, record)
-    })
-  }
+  maxLength: number,
+): Promise<Map<string, SyncRecord> | null> {
+  const records = new Map<string, SyncRecord>()
+  let left = maxLength
   try {
-    // Reads the timestamp first: if the collection changes later, the write that relies on it fails.
-    if (first) await readPart(first)
-    else await new Pager(reads, [{ sort: 'newest', limit: 1 }], 'ids', true).first({ maxBytes: 65_536 })
-    await runBounded(others.map((part) => () => readPart(part)))
-    for (const id of single) {
-      const response = await reads.read(recordRequest(reads.collection, id))
-      spend(budget, response)
-      const found = readRecordResponse(response, id)
-      if (found) records.set(id, found.record)
-    }
-    return { timestamp: reads.timestamp, records }
+    await eachRecord(reads, ids, (record) => {
+      left -= record.payload.length
+      if (left < 0) throw new TooLong('a list of the storage')
+      records.set(record.id, record)
+    })
+    return records
   } catch (error) {
     if (error instanceof TooLong) return null
     throw error
+  }
+}
+
+/** Passes the records with these ids to `take`, as they arrive: one at a time, and once more if their stream breaks. */
+async function eachRecord(
+  reads: ConsistentReads,
+  ids: string[],
+  take: (record: SyncRecord) => void,
+): Promise<void> {
+  const { chunks, single } = groupIds(ids)
+  const [first, ...others] = chunks
+  const readPart = async (part: string[], repeats = 0): Promise<void> => {
+    const requested = new Set(part)
+    const keep = (record: SyncRecord) => {
+      // Some storages ignore the case of ids; a record in another spelling is not the one we asked for.
+      if (requested.has(record.id)) take(record)
+      return false
+    }
+    const pager = new Pager(reads, [{ ids: part, sort: 'newest' }], 'lines')
+    const page = await pager.first()
+    try {
+      const pages = new ListPages(page, pager, new BsoRewriter({ keep }))
+      while ((await pages.read()) !== null) continue
+      return
+    } catch (error) {
+      const isLost = error instanceof UpstreamError && error.failure === 'connection-lost'
+      if (page.stream === null || repeats >= retries.list.times || !isLost) throw error
+    }
+    await readPart(part, repeats + 1)
+  }
+  // Reads the timestamp first: if the collection changes later, the write that relies on it fails.
+  if (first) await readPart(first)
+  else await new Pager(reads, [{ sort: 'newest', limit: 1 }], 'ids', true).first({ maxBytes: 65_536 })
+  await runBounded(others.map((part) => () => readPart(part)))
+  for (const id of single) {
+    const found = readRecordResponse(await reads.read(recordRequest(reads.collection, id)), id)
+    if (found) take(found.record)
   }
 }
 

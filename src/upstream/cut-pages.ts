@@ -14,7 +14,8 @@ import { BsoRewriter } from './bso-stream.ts'
 import { writePages } from './list.ts'
 import { Pager, whileUnchanged, type ConsistentReads } from './pager.ts'
 import { chunkIds, isListable } from './request.ts'
-import type { ListOptions, ListOutcome, RecordPage, Snapshot } from '../domain/record-storage.ts'
+import type { SyncRecord } from '../domain/record.ts'
+import type { ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
 import type { StorageCalls } from './call.ts'
 
 /** Whether the storage can't give this page by itself: it names more ids than one request can, or continues a page that was cut here. */
@@ -42,20 +43,20 @@ export async function listCutPage(
   if (skip === null)
     throw invalid('querystring', '_token', 'belongs to another list: start again from the first page')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
-    const snapshot = named ? await collectRecords(reads, named, smallBytes) : null
-    const ids = snapshot ? sortedIds(snapshot, options) : await orderedIds(reads, options)
+    const records = named ? await collectRecords(reads, named, smallBytes) : null
+    const ids = records ? sortedIds(records, options) : await orderedIds(reads, options)
     const verdict = evaluateCollection(precondition, reads.timestamp)
     if (verdict) return verdict
     const timestamp = timestampOfPages(position, reads.timestamp)
     const { shown, next } = cutPage(ids, { skip, limit, version: timestamp, hasMore: false })
-    const document = snapshot
-      ? toListDocument(shown.map((id) => snapshot.records.get(id)!))
+    const document = records
+      ? toListDocument(shown.map((id) => records.get(id)!))
       : await stream(reads, shown, options)
     return { outcome: 'page', page: { timestamp, next, document, count: shown.length } }
   })
 }
 
-function sortedIds({ records }: Snapshot, options: ListOptions): string[] {
+function sortedIds(records: Map<string, SyncRecord>, options: ListOptions): string[] {
   return [...records.values()]
     .filter(recordSelector(options))
     .toSorted(orders[options.sort])

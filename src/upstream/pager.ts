@@ -76,8 +76,8 @@ export async function whileUnchanged<Result>(
 /** A list that the storage can give: one part of what is listed. */
 export type ListPart = Pick<ListOptions, 'newer' | 'older' | 'ids' | 'sort' | 'limit'>
 
-/** Whether whole records are streamed as lines, or records or their ids are read as JSON. */
-export type ListForm = 'lines' | 'records' | 'ids'
+/** Whether whole records are streamed as lines, or their ids are read as JSON. */
+export type ListForm = 'lines' | 'ids'
 
 interface FirstPage {
   /** The client's own condition. */

@@ -8,6 +8,7 @@ import { commitStaged, remove, splitDeletion, stage, write } from './writes.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type {
   BulkStorage,
+  KeepsPayload,
   ListFilter,
   ListOptions,
   ListOutcome,
@@ -88,8 +89,8 @@ export class SyncStorage implements BulkStorage {
     return readLimits(this.calls)
   }
 
-  snapshot(collection: string, ids: string[]) {
-    return readConsistently(this.calls, collection, ids)
+  snapshot(collection: string, ids: string[], keeps: KeepsPayload) {
+    return readConsistently(this.calls, collection, ids, keeps)
   }
 
   write(collection: string, records: RecordWrite[], since: Timestamp) {

@@ -46,7 +46,7 @@ export async function transactSteps(
 ): Promise<Result> {
   const events: TransactionEvent[] = []
   const all: TransactionOptions = {
-    memory: { grow() {} },
+    memory: { grow() {}, shrink() {} },
     maxResponseBytes: limits.batchResponseBytes,
     deadlineAtMs: clock.now() + 5000,
     commitReserveMs: 1000,

@@ -73,7 +73,7 @@ describe('write', () => {
     const first = timestampOf(await storage.write('tabs', [{ id: 'a' }], before))
     const second = timestampOf(await storage.remove('tabs', ['a'], first))
     const other = await open()
-    const { timestamp: read } = await other.snapshot('tabs', ['b'])
+    const { timestamp: read } = await other.snapshot('tabs', ['b'], () => true)
     const third = timestampOf(await other.write('tabs', [{ id: 'b', payload: 'again' }], read))
 
     expect([first, second, read].toSorted()).toEqual([first, second, second])
