@@ -18,7 +18,7 @@ import { ListResponse, versioned } from './responses.ts'
 import { publicOrigin } from './origin.ts'
 import { emptyReply, type Reply } from './reply.ts'
 import { declare, type Input } from './resource.ts'
-import { CollectionPath, ListQuery, maxIds, ReadHeaders, sortOrders } from './schemas.ts'
+import { CollectionPath, ListQuery, ReadHeaders, sortOrders } from './schemas.ts'
 import {
   collectionConditionReply,
   readPrecondition,
@@ -204,19 +204,28 @@ function readMoment<Moment extends number>(
   return text === undefined ? undefined : toStorageStep(readVersion(text) ?? zeroTimestamp)
 }
 
+/** Maximum ids in one parameter. */
+const maxListIds = 5000
+
 function readIds(query: ListQuery, name: Parameter, problems: Problem[]): string[] | undefined {
-  // One more than the limit, to detect too many.
-  const parts = query[name]?.split(',', maxListItems + 1)
+  // Empty items are ignored, but counted because parsing them costs time; one more than that, to detect too many.
+  const maxItems = 2 * maxListIds
+  const parts = query[name]?.split(',', maxItems + 1)
   if (!parts) return undefined
   // Kinto parses each value as JSON, so its clients may quote ids.
   const ids = parts.map((id) => id.trim().replace(/^"(.+)"$/, '$1')).filter((id) => id !== '')
-  if (parts.length <= maxListItems && ids.length <= maxIds && ids.every(isRecordId)) return [...new Set(ids)]
+  if (parts.length > maxItems || ids.length > maxListIds) {
+    problems.push({
+      location: 'querystring',
+      name,
+      description: `must have at most ${maxListIds} ids`,
+    })
+    return undefined
+  }
+  if (ids.every(isRecordId)) return [...new Set(ids)]
   problems.push(queryProblem(name))
   return undefined
 }
-
-// Empty items are ignored, but count because parsing them costs time.
-const maxListItems = 2 * maxIds
 
 export function queryProblem(name: Parameter): Problem {
   return { location: 'querystring', name, description: ListQuery.properties[name].description! }

@@ -76,7 +76,7 @@ export const PutHeaders = conditions(version('* creates a record only if it does
 export const DeleteHeaders = conditions(version('has no effect on a deletion'), { prefer })
 export const BatchHeaders = conditions(ifOther, {
   prefer: text(
-    '`handling=strict`: nothing is written if any sub-request would be answered with 400 or more. ' +
+    '`handling=strict`: nothing is written if any sub-request would get 400 or more. ' +
       '`return=representation`: for every deletion',
   ),
 })
@@ -110,11 +110,9 @@ const moment = (meaning: string) =>
     { [documentedAs]: { anyOf: [{ type: 'integer', minimum: 0 }, { type: 'string' }] } },
   )
 
-/** Maximum ids in one parameter. */
-export const maxIds = 5000
-
+// Where they are read, they are counted, too: the description of a schema can't contain a limit that a setting could change.
 const ids = (meaning: string) =>
-  text(`must be at most ${maxIds} record ids separated by commas: ${meaning}`, { pattern: '^[ -~]*$' })
+  text(`must be record ids separated by commas: ${meaning}`, { pattern: '^[ -~]*$' })
 
 const onlyThese = ids('lists only these; none if empty')
 const allButThese = ids('excludes these')

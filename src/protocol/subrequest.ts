@@ -104,7 +104,7 @@ function merge(
   }
 }
 
-/** Overrides headers, ignoring case. Its condition replaces either condition: both together would be an error that nobody wrote. */
+/** Overrides headers, ignoring case. Its condition replaces either condition: both together would be an error that no client wrote. */
 function override(
   headers: Record<string, string | undefined>,
   given: Readonly<Record<string, string>> = {},
