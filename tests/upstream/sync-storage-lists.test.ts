@@ -3,7 +3,7 @@ import { toEndpoint } from '../../src/domain/credentials.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
 import { noPrecondition, type Precondition } from '../../src/domain/precondition.ts'
 import { failureOf, idsOf, numbered, openRig, pageOf, recordsOf, cleanUp, since, startRaw } from './rig.ts'
-import type { ByteSource, BulkStorage, ListOptions } from '../../src/domain/record-storage.ts'
+import type { ByteSource, BulkStorage, ListFilter, ListOptions } from '../../src/domain/record-storage.ts'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { limits } from '../../src/load/limits.ts'
 
@@ -94,6 +94,59 @@ describe('list', () => {
     expect(next.next).toBeNull()
     expect(await idsOf(rest)).toEqual(all.slice(4))
   })
+})
+
+describe('a filter that no storage has', () => {
+  const even = ({ sortindex = 1 }: { sortindex?: number }) => sortindex % 2 === 0
+  const filters: [name: string, filter: ListFilter, selects: (index: number) => boolean][] = [
+    ['of ids', { keepsId: (id) => !id.endsWith('3') }, (index) => index % 10 !== 3],
+    ['of records', { keepsRecord: even }, (index) => index % 2 === 0],
+    [
+      'of both',
+      { keepsId: (id) => !id.endsWith('4'), keepsRecord: even },
+      (index) => index % 2 === 0 && index % 10 !== 4,
+    ],
+  ]
+  for (const bytes of [10, 20_000]) {
+    it.each(filters)(
+      `selects the same in lists, pages, lists by ids and counts: %s, ${bytes} bytes each`,
+      async (_, filter, selects) => {
+        const { storage, has } = await openRig()
+        const records = Array.from({ length: 130 }, (_, index) => {
+          return { id: `id${index}`, payload: 'x'.repeat(bytes), sortindex: index }
+        })
+        // No list of ids can name this one.
+        const odd = { id: 'x,y', payload: 'x'.repeat(bytes), sortindex: 130 }
+        const version = has([...records, odd])
+        const ids = records.map(({ id }) => id)
+        const expected = ids.filter((_, index) => selects(index)).toSorted()
+        const listed = async (options: Partial<ListOptions>) =>
+          (await idsOf(await listPage(storage, options))).toSorted()
+        const all = [...expected, odd.id].toSorted()
+        const skip = (count: number) => ({ offset: `skip:${count}`, firstTimestamp: version })
+
+        expect(await listed(filter)).toEqual(all)
+        expect(await listed({ ...filter, ids })).toEqual(expected)
+        expect(await listed({ ...filter, ids: ids.slice(0, 20) })).toEqual(
+          ids
+            .slice(0, 20)
+            .filter((_, index) => selects(index))
+            .toSorted(),
+        )
+        expect(await storage.count('tabs', filter)).toEqual({ count: all.length, timestamp: version })
+        expect(await storage.count('tabs', { ...filter, ids })).toMatchObject({ count: expected.length })
+        const pages = await Promise.all(
+          [0, 30, 60, 90, 120].map((count) =>
+            listed({ ...filter, sort: 'oldest', limit: 30, position: skip(count) }),
+          ),
+        )
+        expect(pages.flat().toSorted()).toEqual(all)
+        expect(pages.map(({ length }) => length)).toEqual(
+          [0, 30, 60, 90, 120].map((count) => Math.max(0, Math.min(30, all.length - count))),
+        )
+      },
+    )
+  }
 })
 
 describe('the next page of a list', () => {
