@@ -183,7 +183,7 @@ class Transaction implements TransactionContext {
     this.budget.requireTime()
     const part = new WrittenCollection(user.storage, operations, this, this.#neededBy(operations))
     const { known } = part
-    const readLimits = () => known.readLimits(() => (user.limits ??= user.storage.limits()))
+    const readLimits = () => known.readLimits(() => (user.limits ??= user.storage.readLimits()))
     await runBounded([() => known.read(), ...(this.#needsLimits ? [readLimits] : [])])
     await part.complete()
     user.written.set(part.collection, part)

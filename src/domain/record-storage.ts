@@ -164,7 +164,7 @@ export interface BulkStorage {
   beginCommit(): void
   /** Something may be visible: from now on only the upstream timeout bounds calls, not the deadline of the client's request. */
   ignoreDeadline(): void
-  limits(): Promise<StorageLimits>
+  readLimits(): Promise<StorageLimits>
   /**
    * The named records and the collection's timestamp, read consistently. Any number of ids. Holds one record at a time, besides the payloads
    * that are kept; asked again if the collection changes meanwhile.

@@ -87,7 +87,7 @@ function describe(error: ValueError): string {
 // --- JSON ---
 
 /** Limits of a body. Valid bodies are 5 levels deep; a batch of 1 000 requests has about 10 000 members. */
-const limits = { depth: 32, members: 50_000 }
+const jsonLimits = { depth: 32, members: 50_000 }
 
 const forbiddenKeys = new Set(['__proto__', 'constructor', 'prototype'])
 
@@ -102,9 +102,9 @@ export function readJson(bytes: Uint8Array): unknown {
   } catch {
     throw invalid('body', 'body', 'is not valid UTF-8')
   }
-  const keys = countJsonKeys(text, limits)
-  if (keys === 'depth') throw invalid('body', 'body', `is nested deeper than ${limits.depth} levels`)
-  if (keys === 'members') throw invalid('body', 'body', `has more than ${limits.members} members`)
+  const keys = countJsonKeys(text, jsonLimits)
+  if (keys === 'depth') throw invalid('body', 'body', `is nested deeper than ${jsonLimits.depth} levels`)
+  if (keys === 'members') throw invalid('body', 'body', `has more than ${jsonLimits.members} members`)
   let value: unknown
   try {
     value = JSON.parse(text)

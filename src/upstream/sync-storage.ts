@@ -85,7 +85,7 @@ export class SyncStorage implements BulkStorage {
     return countListed(this.calls, collection, filter)
   }
 
-  limits() {
+  readLimits() {
     return readLimits(this.calls)
   }
 

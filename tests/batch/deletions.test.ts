@@ -237,7 +237,7 @@ describe('runTransaction: a bridge that is killed', () => {
       for (let kill = 1; kill <= whole.calls.length; kill += 1) {
         const storage = seeded(canStage)
         const killed = Promise.withResolvers<void>()
-        const { snapshot, write, stage, commitStaged, remove: removeRecords, limits } = storage
+        const { snapshot, write, stage, commitStaged, remove: removeRecords, readLimits } = storage
         const untilKilled =
           <Given extends unknown[], Result>(call: (...given: Given) => Promise<Result>) =>
           async (...given: Given): Promise<Result> => {
@@ -251,7 +251,7 @@ describe('runTransaction: a bridge that is killed', () => {
           stage: untilKilled(stage),
           commitStaged: untilKilled(commitStaged),
           remove: untilKilled(removeRecords),
-          limits: untilKilled(limits),
+          readLimits: untilKilled(readLimits),
         })
         void transact(storage, operations)
         await killed.promise

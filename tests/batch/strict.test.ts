@@ -33,7 +33,7 @@ describe('runTransaction: outcomes that are not accepted', () => {
     expect(events).toEqual([{ kind: 'committed', collections: ['tabs', 'forms'] }])
     expect(storage.contents()).toMatchObject({ tabs: { a: { payload: 'new' } }, forms: { g: {} } })
     expect(storage.callCounts).toEqual({
-      limits: 1,
+      readLimits: 1,
       snapshot: 2,
       stage: 1,
       commitStaged: 1,
@@ -64,9 +64,9 @@ describe('runTransaction: outcomes that are not accepted', () => {
     expect(recordsOf(outcomes.at(-1)).map(({ id }) => id)).toEqual(['g', 'f'])
     expect(events).toEqual([{ kind: 'read-only', collections: [] }])
     expect(storage.contents()).toEqual(before)
-    const { limits, snapshot, list: lists, ...writes } = storage.callCounts
+    const { readLimits, snapshot, list: lists, ...writes } = storage.callCounts
     expect(writes).toEqual({})
-    expect([limits, snapshot]).not.toContain(undefined)
+    expect([readLimits, snapshot]).not.toContain(undefined)
     expect(lists ?? 0).toBeLessThan(3)
   })
 

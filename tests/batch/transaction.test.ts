@@ -30,7 +30,7 @@ describe('runTransaction: effects of earlier operations', () => {
 
     expect(outcomes.map(({ outcome }) => outcome)).toEqual(['stored', 'deleted', 'missing'])
     expect(storage.timestampOf('tabs')).toBe(at)
-    expect(storage.callCounts).toEqual({ limits: 1, snapshot: 1 })
+    expect(storage.callCounts).toEqual({ readLimits: 1, snapshot: 1 })
   })
 
   it('deletes records whose ids a list cannot contain one by one, after the others', async () => {
@@ -81,7 +81,7 @@ describe('runTransaction: storage calls', () => {
   const removals = (count: number) => names.slice(0, count).map((name) => remove(name, 'old'))
   /** Several writes are staged; the limits are read once. */
   const together = (count: number) => ({
-    limits: 1,
+    readLimits: 1,
     snapshot: count,
     write: 1,
     stage: count - 1,
@@ -93,13 +93,13 @@ describe('runTransaction: storage calls', () => {
     ['a PUT of a new record', [put('c0', 'new', { payload: 'x' })], { snapshot: 1, write: 1 }],
     ['a PUT of a stored one', [put('c0', 'old', { payload: 'x' })], { snapshot: 1, write: 1 }],
     ['a DELETE', removals(1), { snapshot: 1, remove: 1 }],
-    ['25 PUTs', puts(1), { limits: 1, snapshot: 1, write: 1 }],
-    ['25 PUTs with conditions', puts(1, onlyIfAbsent), { limits: 1, snapshot: 1, write: 1 }],
-    ['25 PUTs whose conditions fail', puts(1, onlyIfExists), { limits: 1, snapshot: 1 }],
+    ['25 PUTs', puts(1), { readLimits: 1, snapshot: 1, write: 1 }],
+    ['25 PUTs with conditions', puts(1, onlyIfAbsent), { readLimits: 1, snapshot: 1, write: 1 }],
+    ['25 PUTs whose conditions fail', puts(1, onlyIfExists), { readLimits: 1, snapshot: 1 }],
     [
       'a PUT and a DELETE in one collection',
       [...removals(1), put('c0', 'new', {}), get('c0', 'new')],
-      { limits: 1, snapshot: 1, write: 1, remove: 1 },
+      { readLimits: 1, snapshot: 1, write: 1, remove: 1 },
     ],
     ['a DELETE and a PUT of one record', [...removals(1), put('c0', 'old', {})], 3],
     ...[2, 3, 4, 5].flatMap((count): [string, Step['operation'][], object][] => [
@@ -113,9 +113,9 @@ describe('runTransaction: storage calls', () => {
     [
       'DELETEs in a collection next to PUTs in another, neither of which is staged',
       [put('c0', 'new', { payload: 'x' }), ...removals(2).slice(1)],
-      { limits: 1, snapshot: 2, write: 1, remove: 1 },
+      { readLimits: 1, snapshot: 2, write: 1, remove: 1 },
     ],
-    ['DELETEs in 2 collections', removals(2), { limits: 1, snapshot: 2, remove: 2 }],
+    ['DELETEs in 2 collections', removals(2), { readLimits: 1, snapshot: 2, remove: 2 }],
     ['one record that is read', [get('c0', 'old')], { snapshot: 1 }],
     ['records that are read', [get('c0', 'old'), get('c0', 'none'), get('c1', 'old')], { snapshot: 2 }],
     [
@@ -319,7 +319,7 @@ describe('runTransaction: time', () => {
 
   it('is committed if a storage writes instead of staging', async () => {
     const storage = new ModelStorage()
-    storage.limits = async () => generousLimits
+    storage.readLimits = async () => generousLimits
     storage.maxima = { ...generousLimits, batch: null }
 
     const { outcomes } = await transact(storage, [put('tabs', 'a', {}), put('history', 'a', {})])

@@ -190,7 +190,7 @@ export class ModelStorage implements BulkStorage {
   }
 
   splitDeletion = (ids: string[]) => this.#real.splitDeletion(ids)
-  limits: BulkStorage['limits'] = this.#method('limits')
+  readLimits: BulkStorage['readLimits'] = this.#method('readLimits')
   snapshot: BulkStorage['snapshot'] = this.#method('snapshot')
   write: BulkStorage['write'] = this.#method('write')
   stage: BulkStorage['stage'] = this.#method('stage')

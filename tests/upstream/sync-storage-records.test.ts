@@ -62,12 +62,12 @@ describe('collectionTimestamps, count and limits', () => {
   it('cache the limits of a node for ten minutes', async () => {
     const { storage, proxy, clock } = await openRig({ limits: { max_post_records: 7 } })
 
-    const limits = await storage.limits()
+    const limits = await storage.readLimits()
     clock.nowMs += 599_000
-    expect(await storage.limits()).toEqual(limits)
+    expect(await storage.readLimits()).toEqual(limits)
     expect(proxy.requests).toHaveLength(1)
     clock.nowMs += 1001
-    await storage.limits()
+    await storage.readLimits()
 
     expect(proxy.requests).toHaveLength(2)
     expect(limits).toEqual({
@@ -84,7 +84,7 @@ describe('collectionTimestamps, count and limits', () => {
     const collections = { bookmarks: { max_record_payload_bytes: 4_000_000 } }
     const { storage } = await openRig({ limits: { max_post_records: 7, collections } })
 
-    const limits = await storage.limits()
+    const limits = await storage.readLimits()
 
     const { collections: _, ...others } = limits
     expect(limits.collections?.get('bookmarks')).toEqual({ ...others, maxRecordPayloadBytes: 4_000_000 })
@@ -94,7 +94,7 @@ describe('collectionTimestamps, count and limits', () => {
     const { storage, proxy } = await openRig()
     proxy.plan(() => ({ kind: 'status', status: 404, body: '0' }))
 
-    expect(await storage.limits()).toEqual({
+    expect(await storage.readLimits()).toEqual({
       maxRequestBytes: 266_240,
       maxPostBytes: 266_240,
       maxPostRecords: 100,
