@@ -117,25 +117,49 @@ export interface Everything {
  * on each line.
  */
 export function* everythingJson({ records, incomplete, exportedAt }: Everything): Generator<string> {
-  const collections = new Map<string, SyncRecord[]>()
-  const unreadable: object[] = []
-  for (const record of records) {
-    const { collection, stored, clear, problem } = record
-    if (clear === null)
-      unreadable.push({ collection, id: stored.id, last_modified: stored.last_modified, problem })
-    else if (collections.has(collection)) collections.get(collection)!.push(record)
-    else collections.set(collection, [record])
-  }
-  yield `{"exported":${jsonText(exportedAt.toISOString())},\n"collections":{`
-  let isFirst = true
+  const writer = new EverythingWriter()
+  const collections = Map.groupBy(records, ({ collection }) => collection)
+  yield writer.begin(exportedAt)
   for (const [collection, found] of collections) {
-    yield `${isFirst ? '' : ','}\n${jsonText(collection)}:`
-    yield* jsonLines(contentsOf(found))
-    isFirst = false
+    yield writer.collection(collection)
+    for (const record of found) yield writer.record(record)
   }
-  yield `},\n"unreadable":${[...jsonLines(unreadable)].join('')},\n"incomplete":${jsonText(Object.fromEntries(incomplete))}}\n`
+  yield writer.end(incomplete)
 }
 
-function* contentsOf(records: SyncRecord[]): Generator<object> {
-  for (const { clear, stored } of records) yield { ...clear, last_modified: stored.last_modified }
+/** Formats the same piece by piece, for records that do not fit into memory together. */
+export class EverythingWriter {
+  readonly #unreadable: object[] = []
+  #collections = 0
+  #records = 0
+
+  begin(exportedAt: Date): string {
+    return `{"exported":${jsonText(exportedAt.toISOString())},\n"collections":{`
+  }
+
+  /** Begins a collection. */
+  collection(name: string): string {
+    const before = this.#collections === 0 ? '' : '\n],'
+    this.#collections += 1
+    this.#records = 0
+    return `${before}\n${jsonText(name)}:[`
+  }
+
+  /** A record of the collection that was begun; empty for one that can't be decrypted, which follows at the end. */
+  record({ collection, clear, stored, problem }: SyncRecord): string {
+    const { id, last_modified } = stored
+    if (clear === null) {
+      this.#unreadable.push({ collection, id, last_modified, problem })
+      return ''
+    }
+    const before = this.#records === 0 ? '' : ','
+    this.#records += 1
+    return `${before}\n${jsonText({ ...clear, last_modified })}`
+  }
+
+  end(incomplete: ReadonlyMap<string, string>): string {
+    const last = this.#collections === 0 ? '' : '\n]'
+    const unreadable = [...jsonLines(this.#unreadable)].join('')
+    return `${last}},\n"unreadable":${unreadable},\n"incomplete":${jsonText(Object.fromEntries(incomplete))}}\n`
+  }
 }

@@ -59,6 +59,25 @@ describe('what a complete backup has', () => {
     expect([code, namesIn(folder)]).toEqual([3, [expect.stringMatching(/-incomplete$/)]])
   })
 
+  it('is what an export of everything has, which names what the bridge hides', async () => {
+    const { user } = someone('exported')
+    await using hiding = await hide('passwords')
+    const withoutEngines = await hide('meta')
+
+    const hidden = await run(user, ['export', 'everything'], { BRIDGE_URL: hiding.url })
+    const unknown = await run(user, ['export', 'everything'], { BRIDGE_URL: withoutEngines.url })
+    await withoutEngines[Symbol.asyncDispose]()
+    const whole = await run(user, ['export', 'everything'])
+
+    const { incomplete, collections } = JSON.parse(hidden.output)
+    expect(incomplete).toEqual({ passwords: 'this bridge does not expose it' })
+    expect(collections.bookmarks).toHaveLength(20)
+    expect(hidden.said).toEndWith('Cannot read passwords: this bridge does not expose it\n')
+    expect(JSON.parse(unknown.output).incomplete).toEqual({ meta: 'this bridge does not expose it' })
+    expect(JSON.parse(whole.output).incomplete).toEqual({})
+    expect([hidden, unknown, whole].map(codeOf)).toEqual([3, 3, 0])
+  })
+
   it('is what an earlier backup has, even if Firefox does not sync it', async () => {
     const { user, folder } = someone('other program')
     sandbox.write(user, 'notes', [await encrypted(sandbox, user, 'notes', { id: 'one' })])

@@ -118,39 +118,71 @@ const openFile = /^(?:\/dev\/stdout|\/(?:dev|proc\/self)\/fd\/(\d+))$/
  * file. Devices and pipes are opened and written to; a file that is already open continues after what other programs wrote to it.
  */
 export function writeWhole(path: string, parts: Iterable<string>): void {
-  // Renaming would replace a device, such as /dev/null, with a file.
-  if (isSpecial(path)) return writeParts(openSync(path, 'w'), parts)
+  const file = openWhole(path)
+  try {
+    for (const part of parts) file.write(part)
+    file.finish()
+  } catch (error) {
+    file.abandon()
+    throw error
+  }
+}
+
+/** The same for parts that arrive. */
+export async function streamWhole(path: string, parts: AsyncIterable<string>): Promise<void> {
+  const file = openWhole(path)
+  try {
+    for await (const part of parts) file.write(part)
+    file.finish()
+  } catch (error) {
+    file.abandon()
+    throw error
+  }
+}
+
+/** A file that is being replaced. */
+interface WholeFile {
+  write(text: string): void
+  /** Puts it in place. */
+  finish(): void
+  /** Leaves the former file as it is. */
+  abandon(): void
+}
+
+function openWhole(path: string): WholeFile {
   const opened = openFile.exec(path)
-  if (opened) return writeParts(Number(opened[1] ?? 1), parts)
+  // Renaming would replace a device, such as /dev/null, with a file.
+  if (opened || isSpecial(path)) {
+    const file = opened ? Number(opened[1] ?? 1) : openSync(path, 'w')
+    return {
+      write: (text) => writeText(file, text),
+      finish: () => closeSync(file),
+      abandon: () => closeSync(file),
+    }
+  }
   const target = targetOf(path)
   // Not the file's own name, which may already have the maximum length.
   const draft = join(dirname(target), `.sync-bridge-${randomUUID()}`)
   const file = openSync(draft, 'wx', 0o600)
-  try {
-    writeParts(file, parts, () => fsyncSync(file))
-    renameSync(draft, target)
-  } catch (error) {
-    rmSync(draft, { force: true })
-    throw error
+  return {
+    write: (text) => writeText(file, text),
+    finish() {
+      fsyncSync(file)
+      closeSync(file)
+      renameSync(draft, target)
+    },
+    abandon: () => rmSync(draft, { force: true }),
   }
+}
+
+function writeText(file: number, text: string): void {
+  const bytes = Buffer.from(text)
+  for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
 }
 
 /** Whether the path exists and is not a regular file. */
 export function isSpecial(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isFile() === false
-}
-
-/** Writes to an open file, and closes it. */
-function writeParts(file: number, parts: Iterable<string>, sync = () => {}): void {
-  try {
-    for (const part of parts) {
-      const bytes = Buffer.from(part)
-      for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
-    }
-    sync()
-  } finally {
-    closeSync(file)
-  }
 }
 
 /** Follows a symbolic link, also to a file that does not exist yet. */

@@ -6,8 +6,10 @@ import { exportFormats, type Exported, type Format } from '../../client/export-f
 import { deviceTabs } from '../../client/record-formats.ts'
 import { printable, printableLine } from '../../client/safe-text.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import { isSpecial, writeWhole } from './account-file.ts'
+import { interruption } from '../signals.ts'
+import { isSpecial, streamWhole, writeWhole } from './account-file.ts'
 import { Argument, oneOf, Option, partialSuccess, UsageError, type CommandFactory } from '../command.ts'
+import { exportEverything } from './export-everything.ts'
 import { collectYoungGarbage, type Host } from '../host.ts'
 import { writeOut } from '../output.ts'
 import { describeAccountCommand, folderOption, sinceOption } from './options.ts'
@@ -50,6 +52,12 @@ export const exportCommand: CommandFactory = (perform) =>
         const choice = { format, folder, since: since?.(host.now()) ?? null, isRaw: raw }
         return withAccount(options, host, {}, async (session) => {
           const reading = new Reading(session)
+          if (what === 'everything') {
+            const parts = exportEverything(session, choice.since, reading, reading.progress)
+            await deliverStream(parts, output, raw, host)
+            reading.progress.clear()
+            return reading.finish(output)
+          }
           const text = await write(what, reading, choice)
           reading.progress.clear()
           await deliver(typeof text === 'string' ? [text] : frugally(text), output, raw, host)
@@ -102,6 +110,39 @@ async function deliver(
   }
 }
 
+/** The same for parts that arrive. Ctrl+C ends it, and leaves the file as it was. */
+async function deliverStream(
+  parts: AsyncGenerator<string>,
+  output: string | null,
+  isRaw: boolean,
+  host: Host,
+): Promise<void> {
+  if (output === null) {
+    const isExact = isRaw || !host.stdout.isTty
+    for await (const part of parts) if (!(await writeOut(host, isExact ? part : printable(part)))) return
+    return
+  }
+  try {
+    await streamWhole(output, isSpecial(output) ? parts : untilStopped(parts, host))
+  } catch (error) {
+    if (error instanceof ClientError) throw error
+    throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
+  }
+}
+
+/** Passes on parts; rejects with `ClientError` at a signal. */
+async function* untilStopped(parts: AsyncGenerator<string>, host: Host): AsyncGenerator<string> {
+  const stopped = interruption(host).then(() => {
+    throw new ClientError('Interrupted: nothing was written')
+  })
+  stopped.catch(() => {})
+  for (;;) {
+    const { value, done } = await Promise.race([parts.next(), stopped])
+    if (done) return
+    yield value
+  }
+}
+
 /** Reads the data for an export, and tracks what could not be read. */
 class Reading {
   readonly progress: Progress
@@ -116,11 +157,11 @@ class Reading {
     this.progress = new Progress(session.host)
   }
 
-  /** Reads the readable records of a collection; `keep` returns the part to keep. `checks`: whether to leave out what is not of its engine. */
+  /** Reads the readable records of a collection; `keep` returns the part to keep. */
   async readAll<Kept>(
     collection: string,
     keep: (record: ReadableRecord) => Kept,
-    { since, checks = true }: { since?: number | null; checks?: boolean } = {},
+    { since }: { since?: number | null } = {},
   ): Promise<Kept[]> {
     const kept: Kept[] = []
     const unreadable: SyncRecord[] = []
@@ -128,7 +169,7 @@ class Reading {
     for await (const { records } of this.session.client.collection(collection).pages(options)) {
       for (const record of records) {
         if (isReadable(record)) {
-          if (checks && !this.#check(record)) continue
+          if (!this.#check(record)) continue
           kept.push(keep(record))
         } else if (record.clear === null) unreadable.push(record)
       }
@@ -172,16 +213,18 @@ class Reading {
 
 const maxFaults = 10
 
-async function write<What extends keyof Exported>(
+type Kept = Omit<Exported, 'everything'>
+
+async function write<What extends keyof Kept>(
   what: What,
   reading: Reading,
   choice: Choice,
 ): Promise<string | Iterable<string>> {
   const format: Format<Exported[What]> = exportFormats[what][choice.format]!
-  return format(await readers[what](reading, choice), { isRaw: choice.isRaw })
+  return format((await readers[what](reading, choice)) as Exported[What], { isRaw: choice.isRaw })
 }
 
-const readers: { [What in keyof Exported]: (reading: Reading, choice: Choice) => Promise<Exported[What]> } = {
+const readers: { [What in keyof Kept]: (reading: Reading, choice: Choice) => Promise<Kept[What]> } = {
   async bookmarks(reading, { folder, since }) {
     const tree = bookmarkTree(await reading.readAll('bookmarks', (record) => record))
     const tops = changedSince(folder === null ? tree : [folderNamed(tree, folder)], since)
@@ -202,28 +245,6 @@ const readers: { [What in keyof Exported]: (reading: Reading, choice: Choice) =>
   },
   passwords: (reading, { since }) => reading.readAll('passwords', (record) => record, { since }),
   tabs: (reading, { since }) => reading.readAll('tabs', (record) => deviceTabs(record, since ?? 0)),
-  async everything(reading, { since }) {
-    const records: SyncRecord[] = []
-    const { client, host } = reading.session
-    for (const { name } of await client.collections()) {
-      if (name === 'crypto') continue
-      try {
-        // Leaves out the encrypted payload.
-        const light = (record: ReadableRecord) => ({
-          ...record,
-          stored: { ...record.stored, payload: undefined },
-        })
-        // Nothing is left out, so nothing is checked.
-        const found = await reading.readAll(name, light, { since, checks: false })
-        for (const record of found) records.push(record)
-      } catch (error) {
-        if (!(error instanceof ClientError) || error.field !== null) throw error
-        reading.incomplete.set(name, error.message)
-      }
-    }
-    for (const record of reading.unreadable) records.push(record)
-    return { records, incomplete: reading.incomplete, exportedAt: new Date(host.now()) }
-  },
 }
 
 /** The nodes changed after a time, with their folders. */
