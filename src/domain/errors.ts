@@ -20,18 +20,17 @@ export const errno = {
 
 export type Errno = (typeof errno)[keyof typeof errno]
 
-/** One problem with a request. `description` never quotes a value that could be secret. */
-export interface Problem {
-  location: 'body' | 'querystring' | 'path' | 'header'
-  name: string
-  description: string
-}
+/**
+ * What of a client's request is invalid, in the words of this model: the position of a page, the bounds of a list, the id of a record, what is
+ * uploaded, the media type or the coding of a body, or its arrival. Where in a request it is, `protocol/problems.ts` knows.
+ */
+export type InvalidPart = 'page' | 'list' | 'record' | 'upload' | 'media-type' | 'coding' | 'body'
 
 /** Optional parts of an error response. */
 interface ServiceErrorExtras {
-  /** All problems; the message describes the first. */
-  problems?: Problem[]
-  details?: Record<string, unknown>
+  /** The message says what is wrong with this part. */
+  invalid?: InvalidPart
+  details?: object
   headers?: Record<string, string>
   retryAfterSeconds?: number | null
   cause?: unknown
@@ -51,32 +50,18 @@ export class ServiceError extends Error {
   }
 }
 
-/** An error response that lists all problems, sorted by location and name. 400 unless `status` says otherwise. */
-export function invalidRequest(
-  problems: Problem[],
+/** The error for an invalid part of a request, with 400 unless `status` says otherwise. The message never quotes what could be secret. */
+export function invalidPart(
+  invalid: InvalidPart,
+  message: string,
   { status = 400, headers }: { status?: number; headers?: Record<string, string> } = {},
 ): ServiceError {
-  const placeOf = (problem: Problem) => `${problem.location} ${problem.name}`
-  const sorted = problems.toSorted((a, b) => (placeOf(a) < placeOf(b) ? -1 : 1))
-  const { location, name, description } = sorted[0]!
-  const number = location === 'header' ? errno.invalidHeader : errno.invalidParameters
-  const place = name === location ? name : `${name} in ${location}`
-  return new ServiceError(status, number, `${place}: ${description}`, { problems: sorted, headers })
-}
-
-/** The same for a single problem. */
-export function invalid(
-  location: Problem['location'],
-  name: string,
-  description: string,
-  extras?: Parameters<typeof invalidRequest>[1],
-): ServiceError {
-  return invalidRequest([{ location, name, description }], extras)
+  return new ServiceError(status, errno.invalidParameters, message, { invalid, headers })
 }
 
 /** The error for a record that the storage rejects, with 413 if it is too large, otherwise as invalid. */
 export function rejectedRecord(status: number): ServiceError {
-  if (status !== 413) return invalid('path', 'record_id', 'was rejected by the storage')
+  if (status !== 413) return invalidPart('record', 'was rejected by the storage')
   return new ServiceError(413, errno.requestTooLarge, 'The record is larger than the storage accepts')
 }
 

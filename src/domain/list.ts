@@ -1,4 +1,4 @@
-import { invalid, type ServiceError } from './errors.ts'
+import { invalidPart, type ServiceError } from './errors.ts'
 import { toExposedJson, type SyncRecord } from './record.ts'
 import type { Timestamp } from './timestamp.ts'
 import type { ListFilter, PagePosition, SortOrder } from './record-storage.ts'
@@ -85,7 +85,7 @@ export function timestampOfPages(position: PagePosition | undefined, current: Ti
 
 /** The error for a position in a list that has changed. */
 export function stalePosition(): ServiceError {
-  return invalid('querystring', '_token', 'the list has changed: start again from the first page')
+  return invalidPart('page', 'the list has changed: start again from the first page')
 }
 
 /**

@@ -1,4 +1,4 @@
-import { errno, invalid, ServiceError } from '../domain/errors.ts'
+import { errno, invalidPart, ServiceError } from '../domain/errors.ts'
 import { limits } from './limits.ts'
 import type { MemoryBudget, RequestMemory } from './memory.ts'
 
@@ -219,12 +219,11 @@ function checkMediaType(headers: Headers): void {
   const type = headers.get('content-type')
   const encoding = headers.get('content-encoding')
   if (type !== null && (!jsonForm.test(type) || otherCharset.test(type))) {
-    throw invalid('header', 'Content-Type', 'must be application/json', unsupported)
+    throw invalidPart('media-type', 'must be application/json', unsupported)
   }
   if (encoding !== null && encoding.toLowerCase() !== 'identity') {
-    throw invalid(
-      'header',
-      'Content-Encoding',
+    throw invalidPart(
+      'coding',
       'must be absent or identity: compressed bodies are not supported',
       unsupported,
     )
@@ -242,7 +241,7 @@ function tooLarge(maxBytes: number): ServiceError {
 }
 
 function notReceived(): ServiceError {
-  return invalid('body', 'body', 'was not received in time', closing)
+  return invalidPart('body', 'was not received in time', closing)
 }
 
 function noMemory(): ServiceError {

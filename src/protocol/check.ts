@@ -2,7 +2,7 @@
 import { Type, type Static, type TObject, type TSchema } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { ValueErrorType, type ValueError } from '@sinclair/typebox/errors'
-import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
+import { invalid, invalidRequest, type Problem } from './problems.ts'
 import { countJsonKeys } from '../domain/json.ts'
 
 // A client can send thousands of invalid members; report a few.

@@ -1,5 +1,5 @@
 /** Buckets and collections: names and timestamps. */
-import type { Problem } from '../domain/errors.ts'
+import type { Problem } from './problems.ts'
 import type { Operation } from '../domain/operation.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import { zeroTimestamp, type Timestamp } from '../domain/timestamp.ts'

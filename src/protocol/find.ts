@@ -1,6 +1,6 @@
 /** Finds the resource for a method and a path: for sub-requests, and for paths without a route. */
 import { Memoirist } from 'memoirist'
-import { invalidRequest, type Problem } from '../domain/errors.ts'
+import { invalidRequest, type Problem } from './problems.ts'
 import type { Settings } from '../settings/settings.ts'
 import { getBucket, getCollection, listCollections } from './collections.ts'
 import { readIdentity } from './identity.ts'

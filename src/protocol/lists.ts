@@ -1,5 +1,5 @@
 /** Lists and counts the records of a collection. */
-import type { Problem } from '../domain/errors.ts'
+import type { Problem } from './problems.ts'
 import { isOffset, splitFilter, timestampOfPages, toListDocument } from '../domain/list.ts'
 import type { Operation, OutcomeOf } from '../domain/operation.ts'
 import { isRecordId } from '../domain/record.ts'

@@ -1,5 +1,6 @@
 /** A single record: get, put and delete. */
-import { errno, invalid, ServiceError, type Problem } from '../domain/errors.ts'
+import { errno, ServiceError } from '../domain/errors.ts'
+import { invalid, type Problem } from './problems.ts'
 import type { OutcomeOf } from '../domain/operation.ts'
 import type { Precondition } from '../domain/precondition.ts'
 import {

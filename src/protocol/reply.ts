@@ -1,6 +1,7 @@
 /** Replies of handlers, and of what they throw; `envelope.ts` turns them into HTTP responses. */
 import { STATUS_CODES } from 'node:http'
 import { errno, ServiceError, UpstreamError, type Errno, type UpstreamFailure } from '../domain/errors.ts'
+import { placed } from './problems.ts'
 import type { ByteSource } from '../domain/record-storage.ts'
 import type { Settings } from '../settings/settings.ts'
 
@@ -37,7 +38,7 @@ export function emptyReply(status: number, headers: Record<string, string> = {})
 export function errorReply(thrown: unknown, settings: Settings, method = 'GET'): Reply {
   const error = asServiceError(thrown, method)
   const { status, message, extras } = error
-  const details = extras.problems ?? extras.details
+  const { details } = extras
   const info = status === 500 && settings.errorInfoLink ? settings.errorInfoLink : undefined
   const headers = { ...extras.headers }
   // Every 401 lists the accepted schemes; see RFC 9110, 15.5.2.
@@ -51,7 +52,7 @@ export function errorReply(thrown: unknown, settings: Settings, method = 'GET'):
 
 /** Translates a thrown value: an upstream failure is 503, anything unknown is 500 without details. */
 function asServiceError(thrown: unknown, method: string): ServiceError {
-  if (thrown instanceof ServiceError) return thrown
+  if (thrown instanceof ServiceError) return placed(thrown)
   if (thrown instanceof UpstreamError) {
     const { failure } = thrown
     const retryAfterSeconds = Math.ceil(thrown.retryAfterSeconds ?? 0)

@@ -1,6 +1,6 @@
 /** Declarations of resources: route, API document, storage operation and reply. */
 import { Type, type Static, type TObject } from '@sinclair/typebox'
-import type { Problem } from '../domain/errors.ts'
+import type { Problem } from './problems.ts'
 import type { Operation, OutcomeOf } from '../domain/operation.ts'
 import type { Settings } from '../settings/settings.ts'
 import { errorResponses, type DocumentedResponse } from './responses.ts'

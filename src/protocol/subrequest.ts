@@ -1,4 +1,4 @@
-import { invalid, invalidRequest, type Problem } from '../domain/errors.ts'
+import { invalid, invalidRequest, type Problem } from './problems.ts'
 import { joinBytes } from '../domain/bytes.ts'
 import type { Settings } from '../settings/settings.ts'
 import { compileBodyCheck } from './check.ts'

@@ -1,5 +1,6 @@
 /** Versions in HTTP: ETag and Last-Modified, If-Match and If-None-Match, 304 and 412. */
-import { errno, ServiceError, type Problem } from '../domain/errors.ts'
+import { errno, ServiceError } from '../domain/errors.ts'
+import type { Problem } from './problems.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import {
   floored,

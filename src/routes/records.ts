@@ -1,5 +1,5 @@
 /** Routes of buckets, collections and records. */
-import { invalidRequest, type Problem } from '../domain/errors.ts'
+import { invalidRequest, type Problem } from '../protocol/problems.ts'
 import type { Operation, OperationOutcome } from '../domain/operation.ts'
 import { evaluateCollection } from '../domain/precondition.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'

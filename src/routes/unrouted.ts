@@ -1,6 +1,7 @@
 /** Requests without a route: preflights, redirects and errors. */
 import { frontDoor } from '../guides/front-door.ts'
-import { errno, invalidRequest, ServiceError } from '../domain/errors.ts'
+import { errno, ServiceError } from '../domain/errors.ts'
+import { invalidRequest } from '../protocol/problems.ts'
 import {
   belowVersion,
   findResources,

@@ -1,4 +1,4 @@
-import { invalid } from '../domain/errors.ts'
+import { invalidPart } from '../domain/errors.ts'
 import {
   cutPage,
   orders,
@@ -40,8 +40,7 @@ export async function listCutPage(
 ): Promise<ListOutcome> {
   const { ids: named, limit, position } = options
   const skip = readSkip(position)
-  if (skip === null)
-    throw invalid('querystring', '_token', 'belongs to another list: start again from the first page')
+  if (skip === null) throw invalidPart('page', 'belongs to another list: start again from the first page')
   return await whileUnchanged(calls, collection, undefined, async (reads): Promise<ListOutcome> => {
     const records = named ? await collectRecords(reads, named, smallBytes) : null
     const ids = records ? sortedIds(records, options) : await orderedIds(reads, options)

@@ -1,4 +1,4 @@
-import { errno, invalidRequest, ServiceError, UpstreamError, type Problem } from '../domain/errors.ts'
+import { errno, invalidPart, ServiceError, UpstreamError, type InvalidPart } from '../domain/errors.ts'
 import { jsonOf, readRetryAfter, type UpstreamResponse } from './response.ts'
 
 /** The subject of a request, to translate a 400 into the client's terms. */
@@ -32,7 +32,7 @@ export function readStorageRefusal(
       'The request is larger than the storage accepts: send less at once',
     )
   }
-  if (refused) return invalidRequest([{ ...refused, description: 'was rejected by the storage' }])
+  if (refused) return invalidPart(refused, 'was rejected by the storage')
   if (status === 429)
     return new ServiceError(429, errno.tooManyRequests, 'Too many requests to the storage: try again later', {
       retryAfterSeconds,
@@ -51,12 +51,12 @@ export function readStorageRefusal(
   return new UpstreamError(failure, `The storage returned ${status}`, { status, retryAfterSeconds, applied })
 }
 
-/** The part of a client's request that a 400 refers to; null if no client sent it. */
-const refusedParts: Record<Subject, Pick<Problem, 'location' | 'name'> | null> = {
-  page: { location: 'querystring', name: '_token' },
-  list: { location: 'querystring', name: '_since' },
-  record: { location: 'path', name: 'record_id' },
-  upload: { location: 'body', name: 'data' },
+/** What a 400 refers to; null if no client sent it. */
+const refusedParts: Record<Subject, InvalidPart | null> = {
+  page: 'page',
+  list: 'list',
+  record: 'record',
+  upload: 'upload',
   staging: null,
   account: null,
 }

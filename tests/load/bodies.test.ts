@@ -115,7 +115,7 @@ describe('Bodies', () => {
 
     await expect(receiving).rejects.toMatchObject({
       status: 400,
-      message: 'body: was not received in time',
+      message: 'was not received in time',
       extras: { headers: { Connection: 'close' } },
     })
     expect(bodies.memory.heldBytes).toBe(0)

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
+import type { Problem } from '../../src/protocol/problems.ts'
 import { readJson } from '../../src/protocol/check.ts'
 import { Chance } from '../fuzz/chance.ts'
 
@@ -10,7 +11,8 @@ function refusal(text: string): string | undefined {
     read(text)
     return undefined
   } catch (error) {
-    if (error instanceof ServiceError && error.status === 400) return error.extras.problems![0]!.name
+    if (error instanceof ServiceError && error.status === 400)
+      return (error.extras.details as Problem[])[0]!.name
     throw error
   }
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { ServiceError } from '../../src/domain/errors.ts'
 import { readBatch, type MergedRequest } from '../../src/protocol/subrequest.ts'
+import type { Problem } from '../../src/protocol/problems.ts'
 import type { Settings } from '../../src/settings/settings.ts'
 
 const settings = { httpApiVersion: '1.5', batchMaxRequests: 3, maxRequestBytes: 100_000 } as Settings
@@ -13,7 +14,7 @@ function problemsOf(body: unknown, batchMaxRequests = 3): string[] {
     return []
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    return error.extras.problems!.map(({ name }) => name)
+    return (error.extras.details as Problem[]).map(({ name }) => name)
   }
 }
 
