@@ -57,6 +57,35 @@ describe('readBatch', () => {
     )
   })
 
+  it('accepts exactly what it allows, and not one more', () => {
+    const members = (count: number) => ({
+      defaults: {
+        path: '/',
+        body: { data: Object.fromEntries(Array.from({ length: count - 1 }, (_, at) => [at, 1])) },
+      },
+      requests: [],
+    })
+    // Two copies of 50 000 characters each; the text around the payload has 24.
+    const body = (characters: number) => ({
+      defaults: {
+        path: '/',
+        body: { data: { payload: 'x'.repeat(characters - '{"data":{"payload":""}}'.length) } },
+      },
+      requests: [{}, {}],
+    })
+    // 64 requests with 16 KiB of path and headers each are 1 MiB.
+    const paths = (more: number) => ({
+      requests: Array.from({ length: 64 }, (_, at) => ({
+        path: `/${'x'.repeat(16_000 - 1)}`,
+        headers: { X: 'x'.repeat(384 - 1 + (at === 0 ? more : 0)) },
+      })),
+    })
+
+    expect([problemsOf(members(100)), problemsOf(members(101))]).toEqual([[], ['defaults.body']])
+    expect([problemsOf(body(50_000)), problemsOf(body(50_001))]).toEqual([[], ['defaults.body']])
+    expect([problemsOf(paths(0), 64), problemsOf(paths(1), 64)]).toEqual([[], ['requests']])
+  })
+
   it('counts the body of the defaults as often as it is copied', () => {
     const defaults = { path: '/', body: { data: { payload: 'x'.repeat(30_000) } } }
 

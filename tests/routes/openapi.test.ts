@@ -42,6 +42,20 @@ describe('GET /__api__', () => {
     })
   })
 
+  it('needs no credentials for the root view, which accepts them, and asks for none elsewhere', () => {
+    const outside = operationsOf(document).filter(({ path }) => !/^\/(buckets|batch)/.test(path))
+
+    const securityOf = (wanted: (path: string) => boolean) =>
+      new Set(
+        outside.filter(({ path }) => wanted(path)).map(({ operation }) => JSON.stringify(operation.security)),
+      )
+
+    expect([...securityOf((path) => path === '/')]).toEqual([
+      '[{},{"bearer":[],"keyId":[]},{"browserid":[]}]',
+    ])
+    expect([...securityOf((path) => path !== '/')]).toEqual(['[]'])
+  })
+
   it('names the service as configured, and the version that is served', async () => {
     await using named = await startTestBridge({
       settings: { project_name: 'Our Sync', http_api_version: '2.0', docs_enabled: 'false' },

@@ -356,6 +356,34 @@ describe('bad input: bodies and framing', () => {
 })
 
 describe('bad input: the rest', () => {
+  it('accepts 100 parameters of a query, and not 101', async () => {
+    const query = (count: number) => Array.from({ length: count }, (_, at) => `p${at}=1`).join('&')
+    const ask = (count: number) => send('GET', `${bucket}/collections/history/records?${query(count)}`)
+
+    expect((await ask(100)).status).toBe(200)
+    expectError(parsed(await ask(101)), 400, 109, 'querystring in querystring')
+  })
+
+  it('closes a connection with a second request before the first response, and keeps nothing of it', async () => {
+    const url = `${bucket}/collections/history/records`
+    const request = rawRequest('GET', url, {
+      url: bridge.url,
+      lines: headerLines(bridge.identityOf(bridge.user)),
+    })
+    const pipelined = Buffer.from(String(request).replace('Connection: close\r\n', ''))
+
+    const answers = await Promise.all(
+      Array.from({ length: 70 }, () => sendRaw(bridge.url, Buffer.concat([pipelined, pipelined]))),
+    )
+
+    expect(answers.map(({ status }) => status)).toEqual(Array(70).fill(0))
+    // A user may have 64 requests in flight, and none of those above is any more.
+    await eventually('nothing is held', async () => (await bridge.ask(url)).status === 200)
+    const later = await Promise.all(Array.from({ length: 60 }, () => bridge.ask(url)))
+    expect(later.map(({ status }) => status)).toEqual(Array(60).fill(200))
+    isUntouched()
+  })
+
   it('stores nothing on the prototype of objects', async () => {
     await send('GET', `${bucket}/collections/history/records?__proto__=1&constructor=2&__proto__[polluted]=1`)
     await send('GET', '/v1/__proto__/constructor')
