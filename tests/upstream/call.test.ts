@@ -2,7 +2,8 @@ import { afterEach, describe, expect, it } from 'bun:test'
 import { noPrecondition } from '../../src/domain/precondition.ts'
 import { limits } from '../../src/load/limits.ts'
 import { zeroTimestamp } from '../../src/domain/timestamp.ts'
-import { cleanUp, failureOf, openRig } from './rig.ts'
+import { cleanUp, failureOf, idsOf, numbered, openRig, pageOf } from './rig.ts'
+import type { BulkStorage } from '../../src/domain/record-storage.ts'
 
 afterEach(cleanUp)
 
@@ -50,5 +51,38 @@ describe('StorageCalls', () => {
 
     expect(at).not.toBe(zeroTimestamp)
     expect([written.outcome, read.outcome]).toEqual(['committed', 'found'])
+  })
+
+  // The new storage is empty, and so unchanged since any timestamp: its part would be taken for that of the old one.
+  const ids = Array.from({ length: 150 }, (_, index) => `id${index}`)
+  it.each<[string, (storage: BulkStorage) => Promise<unknown>]>([
+    ['count', (storage) => storage.count('tabs', { ids })],
+    ['snapshot', (storage) => storage.snapshot('tabs', ids, () => true)],
+    [
+      'list by ids',
+      async (storage) => idsOf(pageOf(await storage.list('tabs', { sort: 'newest', ids }, noPrecondition))),
+    ],
+    [
+      'list of two pages',
+      async (storage) => idsOf(pageOf(await storage.list('tabs', { sort: 'newest' }, noPrecondition))),
+    ],
+  ])('mix no two storages in a %s, while its user moves to another one', async (what, read) => {
+    const { storage, has, sandbox, user, proxy } = await openRig()
+    has(numbered(150))
+    if (what === 'list of two pages') sandbox.switches.listCap = 100
+    let moved = false
+    proxy.plan(({ path }) => {
+      if (!path.includes('/storage/')) return null
+      // The first part has been read.
+      if (proxy.requests.filter((request) => request.path.includes('/storage/')).length === 2 && !moved) {
+        moved = true
+        sandbox.reassign(user)
+      }
+      return null
+    })
+
+    const failure = await failureOf(read(storage))
+
+    expect([moved, failure]).toMatchObject([true, { name: 'UpstreamError', failure: 'refused' }])
   })
 })
