@@ -9,7 +9,13 @@ import {
 } from './simulate.ts'
 import type { ServiceError } from '../domain/errors.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
-import type { BulkStorage, KnownRecord, RecordWrite, StorageLimits } from '../domain/record-storage.ts'
+import type {
+  BulkStorage,
+  KnownRecord,
+  RecordWrite,
+  Snapshot,
+  StorageLimits,
+} from '../domain/record-storage.ts'
 import type { KnownCollection } from './known-collection.ts'
 
 /** The changes to one collection: first one upload, then deletions. */
@@ -107,6 +113,23 @@ export class CollectionChanges {
       this.known.since = at
     }
     this.visible = visible
+  }
+
+  /** Whether a snapshot shows the version of a record that its operations were decided by. */
+  isUnchanged(id: string, { records }: Snapshot): boolean {
+    return records.get(id)?.lastModified === this.known.facts.view.records.get(id)!.lastModified
+  }
+
+  /** Decides the remaining deletions against a newer snapshot, after a part is visible. Those of unchanged records stay. */
+  review(snapshot: Snapshot): void {
+    const changed = this.remainingDeletes.filter((id) => !this.isUnchanged(id, snapshot))
+    const missing = changed.filter((id) => !snapshot.records.has(id))
+    this.recordDeletion(missing, null, false)
+    this.known.replace(
+      snapshot,
+      changed.filter((id) => snapshot.records.has(id)),
+    )
+    this.known.since = snapshot.timestamp
   }
 
   /** The collection's timestamp as that operation sees it. */

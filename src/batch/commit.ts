@@ -33,8 +33,12 @@ export async function commitOrUndo(
   let pauseMs: number = firstPauseMs
   for (; lastError !== null; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
     // Concurrently, because a storage that hangs costs its timeout for each.
+    await Promise.all(parts.map((part) => part.resolveDoubt()))
+    // The last step may have been applied after all, and then needs no undo.
+    if (lastError !== refused && parts.every(({ isComplete }) => isComplete)) return true
+    const mayUndo = !parts.some(({ isLastStepInDoubt }) => isLastStepInDoubt)
     const endings = await Promise.all(
-      parts.toReversed().map(async (part) => ({ part, ...(await part.undo()) })),
+      parts.toReversed().map(async (part) => ({ part, ...(await part.undo(mayUndo)) })),
     )
     if (endings.every(({ isFinal }) => isFinal) || !budget.hasTime) {
       for (const kind of ['undone', 'partial', 'unknown'] as const) {

@@ -7,14 +7,13 @@ import {
   UpstreamError,
 } from '../domain/errors.ts'
 import { retries } from '../domain/retries.ts'
-import { timestampStepMs, type Timestamp } from '../domain/timestamp.ts'
 import { CollectionChanges, fitsOneBatch } from './collection-changes.ts'
-import { isTimeout, waitToRetry, type TransactionContext } from './context.ts'
+import { waitToRetry, type TransactionContext } from './context.ts'
+import { isUnanswered, judge, type Doubt, type Verdict } from './doubt.ts'
 import { KnownCollection } from './known-collection.ts'
-import { evaluateProbe } from './probe.ts'
 import { Undo } from './undo.ts'
 import type { BulkStorage, RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import type { NumberedOperation } from './simulate.ts'
+import { isWhole, type NumberedOperation } from './simulate.ts'
 
 /** The phases of a commit, in order. The uploads of all collections are visible before anything is deleted. */
 export type Phase = 'upload' | 'deletion'
@@ -24,26 +23,6 @@ export interface UndoResult {
   left: 'nothing' | 'undone' | 'partial' | 'unknown'
   isFinal: boolean
 }
-
-/** A write whose effect is unknown: it may have been applied, or still be. */
-interface Doubt {
-  /** The records that it deletes; null: it is the upload. */
-  deletes: string[] | null
-  failure: unknown
-  /** Whether the collection was unchanged when it was last looked at. */
-  isUnapplied: boolean
-  /** Whether it may still be applied, so that an undo must prevent that. */
-  mayArriveLate: boolean
-}
-
-/**
- * What a look at the collection shows about a write in doubt:
- * - `applied`, `unapplied`: it is visible; it is not, so far
- * - `moved`: another writer was first, so it was not applied and never will be
- * - `unclear`: can't be determined any more
- * - `unknown`: the storage could not be read
- */
-type Verdict = 'applied' | 'unapplied' | 'moved' | 'unclear' | 'unknown'
 
 /**
  * One collection that a transaction writes to. Order of calls: `known.read`, `known.createRow`, `stage` if needed, `commit` of each phase;
@@ -164,12 +143,46 @@ export class WrittenCollection {
     }
   }
 
-  /** Makes one attempt to undo what is visible, except where another writer has written since. Never rejects. */
-  async undo(): Promise<UndoResult> {
+  /** Whether everything is visible. */
+  get isComplete(): boolean {
+    return !this.#needsResolution && !this.changes.hasChanges
+  }
+
+  /**
+   * Before an undo, checks whether a write in doubt was applied. If not, changes the collection, so that its condition fails should it
+   * arrive late. Skips a single write, which needs no undo. Never rejects.
+   */
+  async resolveDoubt(): Promise<void> {
+    if (!this.#needsResolution) return
+    const { storage, collection, known, context } = this
+    const verdict = context.hasSeveralSteps ? await this.#look() : 'unclear'
+    if (verdict === 'unknown') return
+    this.#fences += 1
+    if (verdict === 'unclear') this.#fences = retries.fence.times
+    else if (verdict === 'unapplied') {
+      const fence = await storage
+        .remove(collection, [context.options.absentId], known.since)
+        .catch(() => null)
+      if (fence?.outcome === 'committed') this.#doubt = null
+    } else this.#doubt = null
+  }
+
+  /** Whether a deletion in doubt could not be undone, because nothing was meant to follow it. */
+  get isLastStepInDoubt(): boolean {
+    const { records } = this.known.facts.view
+    const deletes = this.#needsResolution ? this.#doubt!.deletes : null
+    return deletes !== null && deletes.some((id) => !isWhole(records.get(id) ?? null))
+  }
+
+  /**
+   * Makes one attempt to undo what is visible, except where another writer has written since. Only after `resolveDoubt`. If not `mayUndo`,
+   * only says what is left. Never rejects.
+   */
+  async undo(mayUndo: boolean): Promise<UndoResult> {
     const { storage, known, changes } = this
-    if (this.#needsResolution && !(await this.#resolveDoubt()))
-      return { left: 'unknown', isFinal: this.#fences >= retries.fence.times }
+    if (this.#needsResolution) return { left: 'unknown', isFinal: this.#fences >= retries.fence.times }
     if (!changes.visible) return { left: 'nothing', isFinal: true }
+    if (!mayUndo) return { left: 'partial', isFinal: false }
     this.#undo ??= new Undo(storage, known, changes.visible)
     if (await this.#undo.attempt()) return { left: 'undone', isFinal: true }
     return { left: 'partial', isFinal: false }
@@ -180,25 +193,6 @@ export class WrittenCollection {
     if (this.#doubt === null) return false
     const { isUnapplied, mayArriveLate } = this.#doubt
     return !isUnapplied || (mayArriveLate && this.context.hasSeveralSteps)
-  }
-
-  /**
-   * Checks whether a write in doubt was applied. If not, changes the collection, so that its condition fails should it arrive late. False
-   * if that fails or can't be determined. Skips a single write, which needs no undo.
-   */
-  async #resolveDoubt(): Promise<boolean> {
-    const { storage, collection, known, context } = this
-    const verdict = context.hasSeveralSteps ? await this.#look() : 'unclear'
-    if (verdict === 'unknown') return false
-    this.#fences += 1
-    if (verdict === 'unclear') this.#fences = retries.fence.times
-    else if (verdict === 'unapplied') {
-      const fence = await storage
-        .remove(collection, [context.options.absentId], known.since)
-        .catch(() => null)
-      if (fence?.outcome === 'committed') this.#doubt = null
-    } else this.#doubt = null
-    return this.#doubt === null
   }
 
   /** True if everything is staged or written; false if another writer was first. */
@@ -212,9 +206,8 @@ export class WrittenCollection {
         this.context.beginCommit()
         const left = uploads.slice(place + 1).flat()
         const refused = new Map(left.map(({ id }) => [id, rejectedRecord(413)] as const))
-        this.#settle(() =>
-          this.changes.recordUpload(outcome.timestamp, new Map([...outcome.rejected, ...refused])),
-        )
+        this.changes.recordUpload(outcome.timestamp, new Map([...outcome.rejected, ...refused]))
+        this.#settle()
         return true
       }
       batch = outcome.batch
@@ -232,7 +225,8 @@ export class WrittenCollection {
         ? await storage.write(collection, changes.plan.writes, known.since)
         : await storage.commitStaged(collection, this.#stagedBatch, known.since)
     if (outcome.outcome === 'moved') return false
-    this.#settle(() => changes.recordUpload(outcome.timestamp, outcome.rejected))
+    changes.recordUpload(outcome.timestamp, outcome.rejected)
+    this.#settle()
     return true
   }
 
@@ -241,7 +235,8 @@ export class WrittenCollection {
     const { storage, collection, known, changes } = this
     const outcome = await storage.remove(collection, ids, known.since)
     if (outcome.outcome === 'moved') return false
-    this.#settle(() => changes.recordDeletion(ids, outcome.timestamp, outcome.isAlone))
+    changes.recordDeletion(ids, outcome.timestamp, outcome.isAlone)
+    this.#settle()
     return true
   }
 
@@ -278,9 +273,8 @@ export class WrittenCollection {
     }
   }
 
-  /** Notes that a step is visible. */
-  #settle(record: () => void): void {
-    record()
+  /** A step is visible. */
+  #settle(): void {
     this.context.markVisible()
     this.#stagedBatch = null
     this.#doubt = null
@@ -304,7 +298,8 @@ export class WrittenCollection {
     return verdict
   }
 
-  async #look(): Promise<Verdict> {
+  /** Looks once. `unknown`: the storage could not be read. */
+  async #look(): Promise<Verdict | 'unknown'> {
     const { known, changes } = this
     const written = new Map(changes.plan.writes.map(({ id, payload = '' }) => [id, payload.length]))
     const keeps = (id: string, length: number) =>
@@ -315,36 +310,9 @@ export class WrittenCollection {
     } catch (error) {
       return isRefusal(error) ? 'unclear' : 'unknown'
     }
-    const doubt = this.#doubt!
-    doubt.isUnapplied = snapshot.timestamp === known.since
-    if (doubt.isUnapplied) return 'unapplied'
-    return doubt.deletes === null ? this.#judgeUpload(snapshot) : this.#judgeDeletion(snapshot, doubt.deletes)
-  }
-
-  #judgeUpload(snapshot: Snapshot): Verdict {
-    const { known, changes } = this
-    const result = evaluateProbe(changes.plan.writes, known.facts.view.records, known.since, snapshot)
-    if (result.verdict !== 'applied') return result.verdict
-    const refused = new Map(result.refused.map((id) => [id, rejectedRecord(400)] as const))
-    this.#settle(() => changes.recordUpload(result.timestamp, refused))
-    // Others may have written since.
-    this.#review(snapshot)
-    return 'applied'
-  }
-
-  /** A deletion is applied completely or not at all, so that one record in the version that we know disproves it. */
-  #judgeDeletion(snapshot: Snapshot, ids: string[]): Verdict {
-    if (ids.some((id) => this.#isUnchanged(id, snapshot))) return 'moved'
-    // Never deletes a record again that may have been written since. The newest timestamp may be that of another writer, whose change a
-    // client that got it would never fetch, so the deletion gets the earliest possible one.
-    const at = (this.known.since + timestampStepMs) as Timestamp
-    this.#settle(() => this.changes.recordDeletion(ids, at, false))
-    this.#review(snapshot)
-    return 'applied'
-  }
-
-  #isUnchanged(id: string, { records }: Snapshot): boolean {
-    return records.get(id)?.lastModified === this.known.facts.view.records.get(id)!.lastModified
+    const verdict = judge(this.#doubt!, snapshot, known, changes)
+    if (verdict === 'applied') this.#settle()
+    return verdict
   }
 
   /** Another writer was first: reads again. What is visible stays, and only the remaining deletions are decided again. */
@@ -357,30 +325,12 @@ export class WrittenCollection {
       await known.read()
       return await this.complete()
     }
-    this.#review(await known.snapshot(changes.remainingDeletes))
+    changes.review(await known.snapshot(changes.remainingDeletes))
     // What is visible is completed, whether a record that is only shown can be read or not.
     await this.complete().catch((error: unknown) => {
       if (!(error instanceof UpstreamError)) throw error
     })
   }
-
-  /** Decides the remaining deletions against a newer snapshot: those of unchanged records stay. */
-  #review(snapshot: Snapshot): void {
-    const { known, changes } = this
-    const changed = changes.remainingDeletes.filter((id) => !this.#isUnchanged(id, snapshot))
-    const missing = changed.filter((id) => !snapshot.records.has(id))
-    changes.recordDeletion(missing, null, false)
-    known.replace(
-      snapshot,
-      changed.filter((id) => snapshot.records.has(id)),
-    )
-    known.since = snapshot.timestamp
-  }
-}
-
-/** Whether a write timed out and was not visible when it was looked at. It is not sent again while nothing is visible. */
-function isUnanswered(doubt: Doubt | null): doubt is Doubt {
-  return doubt !== null && doubt.isUnapplied && isTimeout(doubt.failure)
 }
 
 function tooMuch(): ServiceError {

@@ -129,6 +129,64 @@ describe('runTransaction', () => {
   }, 300_000)
 })
 
+describe('runTransaction: a bridge that is killed at any call', () => {
+  it('tears no puts of one collection, and leaves no id that cannot be written and read', async () => {
+    const seen = { between: 0, undeleted: 0 }
+
+    await fc.assert(
+      fc.asyncProperty(arbitraryCase, fc.integer({ min: 1, max: 12 }), async (drawn, killedAt) => {
+        const storage = seeded(drawn)
+        if (!drawn.canStage) storage.maxima = { ...generousLimits, batch: null }
+        const operations = drawn.operations
+          // A ttl of a client leaves an expired row, which is that client's.
+          .map((draft) => ({ ...draft, ttlSeconds: undefined }))
+          .map((draft, index) => toOperation(draft, index, storage))
+        const before = new Map(collections.map((name) => [name, storage.visible(name)]))
+        const killed = Promise.withResolvers<void>()
+        let isDead = false
+        storage.onCall = ({ number, collection }) => {
+          isDead = number >= killedAt
+          const other = drawn.others.find(({ call }) => call === number)
+          // Another client writes other records, between any two steps.
+          if (!isDead && other && collection !== '')
+            storage.otherWrites(collection, [{ id: `other${number}`, payload: 'theirs' }])
+        }
+        storage.hang = () => {
+          if (isDead) killed.resolve()
+          return isDead
+        }
+
+        await Promise.race([transact(storage, operations), killed.promise])
+        await Bun.sleep(0)
+
+        for (const name of collections) {
+          const mine = operations
+            .map((operation, index) => ({ index, operation }))
+            .filter(({ operation }) => operation.collection === name)
+          const { after } = sequentially(mine, before.get(name)!, 0, new Set())
+          const now = storage.visible(name)
+          const puts = [...after].filter(
+            ([id, { payload }]) => payload !== before.get(name)!.get(id)?.payload,
+          )
+          const isNew = puts.map(([id, { payload }]) => now.get(id)?.payload === payload)
+          expect(new Set(isNew).size).toBeLessThan(2)
+          const deleted = [...before.get(name)!.keys()].filter((id) => !after.has(id))
+          if (isNew[0] && deleted.some((id) => now.has(id))) seen.undeleted += 1
+          if (isDead && storage.log.some(({ by }) => by === 'us')) seen.between += 1
+          storage.otherWrites(
+            name,
+            ids.map((id) => ({ id, payload: 'later' })),
+          )
+          for (const id of ids) expect(storage.visible(name).get(id)?.payload).toBe('later')
+        }
+      }),
+      { numRuns: Math.ceil(cases / 3), seed: Number(process.env.FC_SEED ?? 20_781) },
+    )
+
+    for (const figure of Object.values(seen)) expect(figure).toBeGreaterThan(0)
+  }, 300_000)
+})
+
 async function play(drawn: Case) {
   const storage = seeded(drawn)
   const operations = drawn.operations.map((draft, index) => toOperation(draft, index, storage))

@@ -151,6 +151,77 @@ describe('runTransaction: storage calls', () => {
   )
 })
 
+describe('runTransaction: round trips', () => {
+  /** The number of calls that waited for one another. Calls that are sent together are one round trip. */
+  function countRounds(storage: ModelStorage): () => number {
+    let completed = 0
+    const names = [
+      'readLimits',
+      'snapshot',
+      'list',
+      'write',
+      'stage',
+      'commitStaged',
+      'remove',
+      'count',
+    ] as const
+    for (const name of names) {
+      const call = storage[name] as (...given: unknown[]) => Promise<unknown>
+      const counted = async (...given: unknown[]) => {
+        const round = completed + 1
+        await Bun.sleep(1)
+        const result = await call(...given)
+        completed = Math.max(completed, round)
+        return result
+      }
+      Object.assign(storage, { [name]: counted })
+    }
+    return () => completed
+  }
+
+  const names = ['c0', 'c1', 'c2', 'c3']
+  const ids = Array.from({ length: 24 }, (_, index) => `id${index}`)
+  const puts = (count: number, precondition?: Precondition) =>
+    ids.map((id, place) => put(names[place % count]!, id, { payload: 'x' }, precondition))
+  const deletes = (count: number) => names.slice(0, count).map((name) => remove(name, 'old'))
+  it.each<[string, Step['operation'][], number]>([
+    ['reads', [get('c0', 'old'), list('c1'), get('c2', 'none')], 1],
+    ['a PUT', [put('c0', 'new', { payload: 'x' })], 2],
+    ['a conditional PUT', [put('c0', 'new', { payload: 'x' }, onlyIfAbsent)], 2],
+    ['a DELETE', deletes(1), 2],
+    ['24 PUTs in a collection', puts(1), 2],
+    ['24 PUTs with conditions', puts(1, onlyIfAbsent), 2],
+    ['PUTs and DELETEs in one collection', [...deletes(1), ...puts(1), get('c0', 'id1')], 3],
+    ['PUTs in 2 collections', puts(2), 3],
+    ['PUTs in 4 collections', puts(4), 3],
+    ['PUTs in one and DELETEs in another', [...puts(1), remove('c1', 'old')], 3],
+    ['DELETEs in 4 collections', deletes(4), 2],
+    ['PUTs and DELETEs in 4 collections', [...puts(4), ...deletes(4)], 4],
+  ])('are few for %s, and the answer waits for nothing else', async (_, operations, expected) => {
+    const storage = new ModelStorage()
+    for (const name of names) storage.seed(name, [{ id: 'old', payload: 'x' }])
+    const rounds = countRounds(storage)
+
+    const { failure } = await transact(storage, operations)
+
+    expect([failure, rounds()]).toEqual([null, expected])
+  })
+
+  it.each([
+    [1, 3],
+    [3, 4],
+  ])('are one more for the first PUTs in %d new collections', async (count, expected) => {
+    const storage = new ModelStorage()
+    storage.emptyTimestamp = zeroTimestamp
+    const rounds = countRounds(storage)
+
+    await transact(storage, puts(count))
+
+    // The rows of new collections are created one after the other.
+    expect(rounds()).toBe(expected + count - 1)
+  })
+})
+
 describe('runTransaction: sizes', () => {
   it.each([
     { limit: { maxRequestBytes: 700_000, batch: null }, what: 'where nothing can be staged' },

@@ -124,6 +124,8 @@ export class ModelStorage implements BulkStorage {
   fault: (call: ModelCall) => ModelFault | null = () => null
   /** Called before each call takes effect, so that other writers can act. */
   onCall: (call: ModelCall) => void = () => {}
+  /** Whether the calls from now on never end, because the bridge was killed. */
+  hang: () => boolean = () => false
   /** Lists as streams of chunks of this size instead of bytes. */
   streamChunkBytes: number | null = null
   piecesRead = 0
@@ -316,6 +318,7 @@ export class ModelStorage implements BulkStorage {
     this.clock.nowMs += 1
     await Promise.resolve()
     this.onCall(call)
+    if (this.hang()) return await new Promise<never>(() => {})
     if (
       collection !== '' &&
       this.emptyTimestamp > 0 &&

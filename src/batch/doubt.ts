@@ -1,21 +1,71 @@
-import type { KnownRecord, RecordWrite, Snapshot } from '../domain/record-storage.ts'
+import { rejectedRecord } from '../domain/errors.ts'
 import { timestampStepMs, type Timestamp } from '../domain/timestamp.ts'
+import { isTimeout } from './context.ts'
+import type { KnownRecord, RecordWrite, Snapshot } from '../domain/record-storage.ts'
+import type { CollectionChanges } from './collection-changes.ts'
+import type { KnownCollection } from './known-collection.ts'
+
+/** A write whose effect is unknown: it may have been applied, or still be. */
+export interface Doubt {
+  /** The records that it deletes; null: it is the upload. */
+  deletes: string[] | null
+  failure: unknown
+  /** Whether the collection was unchanged when it was last looked at. */
+  isUnapplied: boolean
+  /** Whether it may still be applied, so that an undo must prevent that. */
+  mayArriveLate: boolean
+}
 
 /**
- * What a snapshot shows about a conditional write whose response was lost:
+ * What a snapshot shows about a write in doubt:
+ * - `applied`: it is visible, and recorded as such
  * - `unapplied`: the collection is unchanged, so it has not been applied so far
- * - `applied`: it was applied with that timestamp; `refused` lists records that the storage rejected
  * - `moved`: another writer was first, so it was not applied and never will be
  * - `unclear`: another writer has overwritten every trace
  */
+export type Verdict = ProbeVerdict['verdict']
+
+/** Whether a write timed out and was not visible when it was looked at. It is not sent again while nothing is visible. */
+export function isUnanswered(doubt: Doubt | null): doubt is Doubt {
+  return doubt !== null && doubt.isUnapplied && isTimeout(doubt.failure)
+}
+
+/** Judges a write in doubt by a snapshot of its collection. */
+export function judge(
+  doubt: Doubt,
+  snapshot: Snapshot,
+  known: KnownCollection,
+  changes: CollectionChanges,
+): Verdict {
+  doubt.isUnapplied = snapshot.timestamp === known.since
+  if (doubt.isUnapplied) return 'unapplied'
+  if (doubt.deletes === null) {
+    const result = evaluateProbe(changes.plan.writes, known.facts.view.records, known.since, snapshot)
+    if (result.verdict !== 'applied') return result.verdict
+    changes.recordUpload(
+      result.timestamp,
+      new Map(result.refused.map((id) => [id, rejectedRecord(400)] as const)),
+    )
+  } else {
+    // A deletion is applied completely or not at all, so that one record in the version that we know disproves it. Otherwise, no record is
+    // deleted again: it may have been written since.
+    if (doubt.deletes.some((id) => changes.isUnchanged(id, snapshot))) return 'moved'
+    // The newest timestamp may be that of another writer, whose change a client that got it would never fetch.
+    const earliestAt = (known.since + timestampStepMs) as Timestamp
+    changes.recordDeletion(doubt.deletes, earliestAt, false)
+  }
+  // Others may have written since.
+  changes.review(snapshot)
+  return 'applied'
+}
+
+/** `applied`: with that timestamp; `refused` lists records that the storage rejected. */
 type ProbeVerdict =
-  | { verdict: 'unapplied' }
   | { verdict: 'applied'; timestamp: Timestamp; refused: string[] }
-  | { verdict: 'moved' }
-  | { verdict: 'unclear' }
+  | { verdict: 'unapplied' | 'moved' | 'unclear' }
 
 /**
- * Evaluates the traces of a write that was conditional on `since`; `before` has the earlier records. The condition and the storage's
+ * Evaluates the traces of an upload that was conditional on `since`; `before` has the earlier records. The condition and the storage's
  * transaction guarantee that it was applied completely or not at all. A client's ttl of 0 leaves nothing of a record.
  */
 export function evaluateProbe(

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { evaluateProbe } from '../../src/batch/probe.ts'
+import { evaluateProbe } from '../../src/batch/doubt.ts'
 import type { RecordWrite } from '../../src/domain/record-storage.ts'
 import type { SyncRecord } from '../../src/domain/record.ts'
 import { timestamp } from '../../src/domain/timestamp.ts'
