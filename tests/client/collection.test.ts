@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { isReadable, type Collection } from '../../src/client/collection.ts'
+import { ClientError } from '../../src/client/errors.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
@@ -52,6 +53,30 @@ describe('Collection', () => {
       [20, 20, 10].map((length) => [length, lastModified]),
     )
   })
+
+  it.each(['a refusal', 'no response'])(
+    'reports that the next page failed while one is processed: %s',
+    async (kind) => {
+      const failed = Promise.withResolvers<void>()
+      const fetch = async (url: string, init: RequestInit) => {
+        if (!url.includes('_token=')) return await globalThis.fetch(url, init)
+        // The failure comes before anything waits for this page.
+        setImmediate(failed.resolve)
+        if (kind === 'no response') throw new TypeError('fetch failed')
+        return new Response('{}', { status: 400 })
+      }
+      const history = new SyncClient(accountAt(bridge), { fetch }).collection('history')
+      const pages = history.storedPages({ pageSize: 20 })
+
+      const first = await pages.next()
+      await failed.promise
+      // An unhandled rejection would end the program now, and fails this test.
+      for (let turn = 0; turn < 20; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+
+      expect(first.value!.records).toHaveLength(20)
+      await expect(pages.next()).rejects.toBeInstanceOf(ClientError)
+    },
+  )
 
   it('fetches the keys again for records that the known ones do not decrypt', async () => {
     await using own = await startTestBridge()
