@@ -5,6 +5,7 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
+import { limits } from '../src/load/limits.ts'
 import { startFar } from './far.ts'
 import { loadScript } from './load.ts'
 import { describeMachine, installTools } from './machine.ts'
@@ -34,6 +35,8 @@ const isFull = process.env.FULL === '1'
 const isQuick = process.env.QUICK === '1'
 const rounds = isQuick ? 1 : 5
 const seconds = isQuick ? 1 : 2
+/** Those of two users. */
+const connections = 2 * limits.callsPerUser
 const warmUp = (full: number) => (isQuick ? 1 : full)
 const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-bench-'))
 // The workers of nginx run as another user.
@@ -73,7 +76,6 @@ async function measure(): Promise<Results> {
   ]
   const upstream = await startUpstream(folder)
 
-  // A user may have 16 calls in flight, so 32 connections are those of two users.
   say('One record')
   // The compilers need some hundred thousand requests.
   const options = { rounds, seconds, warmUpSeconds: warmUp(10), script }
@@ -86,7 +88,7 @@ async function measure(): Promise<Results> {
   const servers = [upstream, nginx, passing, printing, framed, direct, bridge]
   const record = await measureThroughput(
     servers.map((server) => ({ ...server.of('record'), users: 2 })),
-    { ...options, connections: 32 },
+    { ...options, connections },
   )
 
   say('Lists')
@@ -96,7 +98,7 @@ async function measure(): Promise<Results> {
       ...server.of('list100'),
       users: 2,
     })),
-    { ...options, connections: 32 },
+    { ...options, connections },
   )
   await Promise.all(
     [bridge, passing, printing, framed, direct, rewriting].map((server) => stop(server.process)),
@@ -136,7 +138,7 @@ async function measure(): Promise<Results> {
   const workers = await measureWorkers(script)
 
   say('Redis')
-  const redis = await measureRedis(executable, upstream.origin, { connections: 32, seconds, script })
+  const redis = await measureRedis(executable, upstream.origin, { connections, seconds, script })
 
   say('Endurance')
   const enduring = await startBridge(executable, upstream.origin)
@@ -175,7 +177,7 @@ async function measureWorkers(script: string): Promise<Results['workers']> {
     await startBridge(executable, tokenServerUrl, { name: '2 workers', core, settings: { workers: '2' } }),
   ]
   const subjects = servers.map((server) => ({ ...server.of('record'), users: 4 }))
-  const options = { connections: 64, rounds, seconds, warmUpSeconds: warmUp(4), script, core }
+  const options = { connections: 2 * connections, rounds, seconds, warmUpSeconds: warmUp(4), script, core }
   const workers = await measureThroughput(subjects, options)
   await Promise.all([...servers, upstream].map((server) => stop(server.process)))
   return workers

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'bun:test'
+import { limits } from '../../src/load/limits.ts'
 import { MemoryBudget, ProcessMemory } from '../../src/load/memory.ts'
 
 describe('MemoryBudget', () => {
@@ -54,7 +55,8 @@ describe('MemoryBudget', () => {
 describe('ProcessMemory', () => {
   const mebibyte = 1024 * 1024
 
-  it('collects garbage above 128 MiB, again after 64 MiB more, and rejects requests above 384 MiB', () => {
+  it('collects garbage above 128 MiB, again after 64 MiB more, and rejects requests above its limit', () => {
+    const most = limits.shedAboveBytes / mebibyte
     let residentBytes = 0
     let collections = 0
     const memory = new ProcessMemory({
@@ -71,7 +73,7 @@ describe('ProcessMemory', () => {
     expect(watchAt(140)).toEqual([1, false])
     expect(watchAt(204)).toEqual([1, false])
     expect(watchAt(205)).toEqual([2, false])
-    expect(watchAt(385)).toEqual([3, true])
-    expect(watchAt(384)).toEqual([3, false])
+    expect(watchAt(most + 1)).toEqual([3, true])
+    expect(watchAt(most)).toEqual([3, false])
   })
 })

@@ -141,8 +141,11 @@ function takeAll(pool: PermitPool, host: string, user: string): number {
 
 describe('createPermits', () => {
   it('keeps slots free for commits and lists', () => {
-    expect(callLimits(1024)).toEqual({ calls: 912, ofHost: 256, lists: 48 })
-    expect(callLimits(256)).toEqual({ calls: 192, ofHost: 64, lists: 48 })
+    for (const slots of [1024, 256]) {
+      const { calls, ofHost, lists } = callLimits(slots)
+      expect(calls + lists + limits.commitShare * slots).toBe(slots)
+      expect([ofHost, lists]).toEqual([limits.hostShare * slots, limits.lists])
+    }
     expect(callLimits(1)).toEqual({ calls: 1, ofHost: 1, lists: 1 })
   })
 
@@ -154,14 +157,19 @@ describe('createPermits', () => {
       return takeAll(calls, node, 'bystander')
     }
 
-    expect([bystandersOf(12, 40), bystandersOf(15, 100), bystandersOf(40, 6)]).toEqual([16, 16, 16])
+    expect([bystandersOf(12, 40), bystandersOf(15, 100), bystandersOf(40, 6)]).toEqual(
+      Array(3).fill(limits.callsPerUser),
+    )
   })
 
   it('leaves lists to other nodes and users when one node or user hangs', () => {
     const { lists } = createPermits(1024)
-    const ofUsers = Array.from({ length: 6 }, (_, user) => takeAll(lists, node, `user ${user}`))
-    expect(ofUsers).toEqual([8, 8, 8, 8, 4, 0])
-    expect(takeAll(lists, 'https://other', 'a')).toBe(8)
+    const most = limits.listsPerUser
+    const users = Math.ceil(limits.listsPerHost / most)
+    const taken = Array.from({ length: users }, (_, user) => takeAll(lists, node, `user ${user}`))
+    expect(taken).toEqual([...Array<number>(users - 1).fill(most), limits.listsPerHost - (users - 1) * most])
+    expect(takeAll(lists, node, 'one more')).toBe(0)
+    expect(takeAll(lists, 'https://other', 'a')).toBe(most)
   })
 })
 

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
+import { limits } from '../../src/load/limits.ts'
 import { ResponseStreams, type ResponseStreamsOptions, type StreamEnd } from '../../src/load/streams.ts'
 import { sourceOf } from '../support/byte-source.ts'
 
@@ -63,13 +64,13 @@ describe('ResponseStreams.send', () => {
     expect(endings).toEqual([{ bytes: 300_000, failure: null }])
   })
 
-  it('cuts a reader that reads nothing for a minute', async () => {
+  it('cuts a reader that reads nothing for as long as the limit', async () => {
     const world = createStreams()
     const { stream, isCancelled } = endless()
     const { asked, reader, endings } = send(world, stream)
     await reader.read()
 
-    world.pass(59_900)
+    world.pass(limits.stalledReaderMs - 100)
     expect(world.cut).toEqual([])
     world.pass(100)
 
@@ -85,7 +86,7 @@ describe('ResponseStreams.send', () => {
 
     for (let piece = 0; piece < 10; piece += 1) {
       await reader.read()
-      world.pass(50_000)
+      world.pass(limits.stalledReaderMs - 10_000)
     }
 
     expect(world.cut).toEqual([])
@@ -101,7 +102,7 @@ describe('ResponseStreams.send', () => {
       const piece = reader.read()
       // The stream reads its source when the last chunk has been sent.
       await Bun.sleep(0)
-      world.pass(60_000)
+      world.pass(limits.stalledReaderMs)
       controller.enqueue(new Uint8Array(10))
       await piece
     }
@@ -109,7 +110,7 @@ describe('ResponseStreams.send', () => {
     expect(world.cut).toEqual([])
   })
 
-  it('cuts the list that has stalled longest, for at least five seconds, if another one waits for its permit', async () => {
+  it('cuts the list that has stalled longest, for long enough, if another one waits for its permit', async () => {
     const world = createStreams()
     let hasWaiters = false
     const open = (isWanted = () => hasWaiters) => send(world, { ...endless().stream, hasWaiters: isWanted })
@@ -120,14 +121,14 @@ describe('ResponseStreams.send', () => {
     world.pass(1000)
     await second.reader.read()
 
-    world.pass(10_000)
+    world.pass(2 * limits.yieldAfterMs)
     expect(world.cut).toEqual([])
     hasWaiters = true
     world.pass(100)
     expect(world.cut).toEqual([longest.asked])
 
     await second.reader.read()
-    world.pass(4900)
+    world.pass(limits.yieldAfterMs - 100)
     expect(world.cut).toHaveLength(1)
     world.pass(100)
     expect(world.cut).toEqual([longest.asked, second.asked])

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'bun:test'
+import { limits } from '../../src/load/limits.ts'
 import { request, startTestBridge } from '../support/bridge.ts'
 import { startHeldTokenServer } from '../system/held-token-server.ts'
 import { openWorld } from './world.ts'
@@ -137,15 +138,15 @@ describe('section 2: root view', () => {
 })
 
 describe('root views with credentials', () => {
-  it('are limited to 32 at a time, and others get 503', async () => {
+  it('are limited, and others get 503', async () => {
     await using tokenServer = await startHeldTokenServer()
     await using held = await startTestBridge({ tokenServerUrl: tokenServer.url })
     const ask = (index: number) =>
       request(`${held.url}/v1/`, {
         headers: { Authorization: `Bearer stranger-${index}`, 'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w' },
       })
-    const first = Array.from({ length: 32 }, (_, index) => ask(index))
-    await tokenServer.waiting(32)
+    const first = Array.from({ length: limits.rootViews }, (_, index) => ask(index))
+    await tokenServer.waiting(limits.rootViews)
 
     const refused = await Promise.all(Array.from({ length: 24 }, (_, index) => ask(100 + index)))
     const anonymous = await request(`${held.url}/v1/`)
@@ -156,7 +157,7 @@ describe('root views with credentials', () => {
     expect(anonymous.status).toBe(200)
     expect(held.logs.filter((line) => line.includes('"defect"'))).toEqual([])
     tokenServer.release()
-    expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(32).fill(200))
+    expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(limits.rootViews).fill(200))
     expect((await ask(0)).status).toBe(200)
   })
 
@@ -171,10 +172,10 @@ describe('root views with credentials', () => {
         headers: { Authorization: `Bearer stranger-${index}`, 'X-KeyID': '1-ASNFZ4mrze8BI0VniavN7w' },
       })
 
-    const late = await Promise.all(Array.from({ length: 32 }, (_, index) => ask(index)))
+    const late = await Promise.all(Array.from({ length: limits.rootViews }, (_, index) => ask(index)))
     const another = await ask(100)
 
-    expect(late.map(({ status }) => status)).toEqual(Array(32).fill(200))
+    expect(late.map(({ status }) => status)).toEqual(Array(limits.rootViews).fill(200))
     expect(late.filter(({ body }) => 'user' in body)).toEqual([])
     expect(another.status).toBe(503)
   })
