@@ -22,9 +22,9 @@ describe('list', () => {
     has(numbered(10, 'x'.repeat(60)).map((record) => ({ ...record, payload: 'x'.repeat(50_000) })))
     const storage = await open({ deadlineAtMs: 1_700_000_000_000 + 50_000 })
     const documents = []
-    for (let count = 0; count < 8; count += 1)
+    for (let count = 0; count < limits.listsPerUser; count += 1)
       documents.push((await listPage(storage)).document as ByteSource)
-    for (let other = 0; lists.tryAcquire(proxy.url, `other ${other}`); other += 1);
+    for (let other = 0; other < 2000 && lists.tryAcquire(proxy.url, `other ${other}`); other += 1);
 
     expect(documents[0]!.hasWaiters!()).toBe(false)
     const newcomer = lists.acquire(proxy.url, 'newcomer')
@@ -37,6 +37,21 @@ describe('list', () => {
     documents[0]!.cancel()
     await newcomer
     expect(documents[1]!.hasWaiters!()).toBe(false)
+  })
+
+  it('gives its permit back at once if it fits into one answer, whenever that is read', async () => {
+    const { open, has, lists, proxy } = await openRig()
+    has(numbered(10).map((record) => ({ ...record, payload: 'x'.repeat(20_000) })))
+    const storage = await open()
+
+    const documents = []
+    for (let count = 0; count <= limits.listsPerUser; count += 1)
+      documents.push((await listPage(storage)).document)
+
+    for (const document of documents) expect(document).toBeInstanceOf(Uint8Array)
+    let free = 0
+    while (free < 2000 && lists.tryAcquire(proxy.url, 'somebody')) free += 1
+    expect(free).toBe(limits.listsPerUser)
   })
 
   it('returns the collection in the exposed form, in one request', async () => {
