@@ -2,10 +2,14 @@ import { completionCommand } from './completion.ts'
 import { addCommand } from './data/add.ts'
 import { backupCommand } from './data/backup.ts'
 import { connectCommand, disconnectCommand } from './data/connect.ts'
+import { editCommand } from './data/edit.ts'
 import { exportCommand } from './data/export.ts'
 import { lsCommand } from './data/ls.ts'
 import { openCommand } from './data/open.ts'
 import { restoreCommand } from './data/restore.ts'
+import { rmCommand } from './data/rm.ts'
+import { setCommand } from './data/set.ts'
+import { undoCommand } from './data/undo.ts'
 import { watchCommand } from './data/watch.ts'
 import { checkCommand, probe } from './service/check.ts'
 import { healthcheckCommand } from './service/healthcheck.ts'
@@ -30,6 +34,10 @@ export function commandsByGroup(programs = realPrograms) {
       backupCommand,
       restoreCommand,
       addCommand,
+      editCommand,
+      rmCommand,
+      setCommand,
+      undoCommand,
       watchCommand,
       openCommand,
       disconnectCommand,

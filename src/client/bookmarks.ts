@@ -179,7 +179,7 @@ export interface Named {
   id: string
   title: string
   /** The titles of its folders, separated by slashes. */
-  path: string
+  path(): string
 }
 
 /** Finds the only one of these folders with this id or title. Throws `ClientError` if there is none, or several. */
@@ -188,7 +188,7 @@ export function onlyNamed<Folder extends Named>(folders: Folder[], wanted: strin
   if (found.length === 1) return found[0]!
   const name = JSON.stringify(wanted)
   if (found.length > 1) {
-    const ids = found.map(({ id, path }) => id + (path && ` (in ${path})`)).join(', ')
+    const ids = found.map((folder) => folder.id + inPath(folder.path())).join(', ')
     throw new ClientError(`There are ${found.length} folders ${name}${where}: use one of these ids: ${ids}`)
   }
   const meant = folders.find(({ title }) => folded(title) === folded(wanted))
@@ -196,7 +196,12 @@ export function onlyNamed<Folder extends Named>(folders: Folder[], wanted: strin
   throw new ClientError(`There is no folder ${name}${where}${hint}`)
 }
 
-function named<Folder extends Named>(folders: Folder[], wanted: string): Folder[] {
+function inPath(path: string): string {
+  return path && ` (in ${path})`
+}
+
+/** The one of these folders with this id, or else all with this title. */
+export function named<Folder extends Named>(folders: Folder[], wanted: string): Folder[] {
   const byId = folders.filter(({ id }) => id === wanted)
   return byId.length > 0 ? byId : folders.filter(({ title }) => composed(title) === composed(wanted))
 }
@@ -204,5 +209,5 @@ function named<Folder extends Named>(folders: Folder[], wanted: string): Folder[
 function foldersOf<More>(tops: BookmarkNode<More>[]): (Named & { node: BookmarkNode<More> })[] {
   return walk(tops)
     .filter(({ kind }) => kind === 'folder')
-    .map((node) => ({ id: node.record.stored.id, title: node.title, path: node.path, node }))
+    .map((node) => ({ id: node.record.stored.id, title: node.title, path: () => node.path, node }))
 }

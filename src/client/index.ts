@@ -65,6 +65,25 @@ export {
   type VisitedPage,
 } from './engines.ts'
 export { ClientError, type AccountField } from './errors.ts'
+export { applyEdits, type Applied } from './edit/apply-edits.ts'
+export type {
+  AddEdit,
+  ChangeEdit,
+  Edit,
+  ItemFields,
+  MoveEdit,
+  Place,
+  Problem,
+  ProblemCode,
+  RecordEdit,
+  RemoveEdit,
+} from './edit/edit.ts'
+export { requestsOf, type RecordWrite } from './edit/edit-requests.ts'
+export { editsBetween, type WantedTree } from './edit/edits-between.ts'
+export { newId } from './edit/models.ts'
+export type { Edits, SaveOptions, SaveResult } from './edit/save.ts'
+export type { Saved, SavedRecord } from './edit/saved.ts'
+export { below, folderCalled, pathOf, readTree, type Item, type ItemKind, type Tree } from './edit/tree.ts'
 export type { Fields } from './fields.ts'
 export { exportFormats, type Exported, type Format } from './export-formats.ts'
 export {
@@ -83,7 +102,6 @@ export {
 } from './record-formats.ts'
 export { forHtml, forMarkdown, forSpreadsheet, printable, jsonText, markdownLink } from './safe-text.ts'
 export type { FormatOptions } from './tables.ts'
-export { addBookmark, type AddedBookmark, type NewBookmark } from './new-bookmark.ts'
 export type { ClientOptions } from './requests.ts'
 export {
   connect,

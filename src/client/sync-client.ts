@@ -11,9 +11,8 @@ import { Collection } from './collection.ts'
 import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
 import { Requests, type ClientOptions } from './requests.ts'
-import { loadTree, save, undo, type SaveOptions, type SaveResult } from './edit/save.ts'
+import { loadTree, save, undo, type Edits, type SaveOptions, type SaveResult } from './edit/save.ts'
 import { sendTransaction, type TransactionRequest } from './transaction.ts'
-import type { Edit, RecordEdit } from './edit/edit.ts'
 import type { Saved } from './edit/saved.ts'
 import type { Tree } from './edit/tree.ts'
 
@@ -92,7 +91,7 @@ export class SyncClient {
    * Applies edits to the bookmarks, or to another collection, and writes the result in one transaction. What other devices have changed
    * meanwhile stays, and is named in `problems`. Rejects with `ClientError`.
    */
-  async edit(edits: readonly (Edit | RecordEdit)[], options: SaveOptions = {}): Promise<SaveResult> {
+  async edit(edits: Edits, options: SaveOptions = {}): Promise<SaveResult> {
     return save(this, edits, options)
   }
 

@@ -9,7 +9,6 @@ import { isReadable, type ReadableRecord } from '../../src/client/collection.ts'
 import { describeRecord, faultOf, nameRecord, readVisitedPage } from '../../src/client/engines.ts'
 import { ClientError } from '../../src/client/errors.ts'
 import { exportFormats } from '../../src/client/export-formats.ts'
-import { addBookmark } from '../../src/client/new-bookmark.ts'
 import { deviceTabs } from '../../src/client/record-formats.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { fakeHost } from '../cli/fake-host.ts'
@@ -50,7 +49,7 @@ const uses: Record<string, (client: SyncClient) => Promise<unknown>> = {
         if (name.endsWith('json')) JSON.parse(text)
       }
   },
-  add: (client) => addBookmark(client, { url: 'https://new.example/', tags: ['x'], folder: 'menu' }),
+  add: (client) => client.edit([{ op: 'add', address: 'https://new.example/', tags: ['x'], folder: 'menu' }]),
   edit: (client) => client.edit([{ op: 'change', id: 'aaaaaaaaaaaa', fields: { title: 'B', tags: ['y'] } }]),
   remove: async (client) => {
     const { saved } = await client.remove('bookmarks', ['ffffffffffff'])

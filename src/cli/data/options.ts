@@ -31,6 +31,12 @@ export function folderOption(meaning: string) {
   return new Option('--folder <NAME>', meaning)
 }
 
+/** The option for not saving what a command overwrites; `undo` is false then. */
+export const noUndoOption = new Option(
+  '--no-undo',
+  'do not save what this changes, so that it cannot be taken back',
+)
+
 /** The option for changes after a time. */
 export const sinceOption = new Option(
   '--since <DATE>',

@@ -108,13 +108,13 @@ export function invalidity(kind: ItemKind, fields: Partial<ItemFields>): string 
     if (length > longestAddress)
       return `an address of ${length} characters is too long: Firefox keeps ${longestAddress}`
     if (!URL.canParse(address))
-      return `${JSON.stringify(address)} is no address: it must begin with https:// or similar, without spaces in its host`
+      return `${shortened(address)} is no address: it must begin with https:// or similar, without spaces in its host`
     if (address.trim().toLowerCase().startsWith('place:') !== (kind === 'query'))
-      return `a ${kind} can't have the address ${JSON.stringify(address)}`
+      return `a ${kind} can't have the address ${shortened(address)}`
   }
   const ignored = tags?.find((tag) => tag.trim() === '' || tag.trim().length > longestTag)
   if (ignored !== undefined)
-    return `the tag ${JSON.stringify(ignored.trim())} is invalid: Firefox ignores blank tags, and those of more than ${longestTag} characters`
+    return `the tag ${shortened(ignored.trim())} is invalid: Firefox ignores blank tags, and those of more than ${longestTag} characters`
   return null
 }
 
@@ -143,7 +143,14 @@ export function nameOf(
   item: Pick<Item, 'id' | 'title' | 'kind' | 'address'> | undefined,
   id: string,
 ): string {
-  return JSON.stringify(item?.title || item?.address || item?.id || id)
+  return shortened(item?.title || item?.address || item?.id || id)
+}
+
+const longestShown = 100
+
+/** A text in quotes, for a message. */
+function shortened(text: string): string {
+  return JSON.stringify(text.length > longestShown ? `${text.slice(0, longestShown)}…` : text)
 }
 
 /** Whether an item is one of the root folders, which can't be changed. */

@@ -54,17 +54,20 @@ const alwaysFits = 10
 /** Firefox itself uploads at most 2 MB at once. */
 const maxBytes = 1_500_000
 
+/** Edits, or how to decide on them from the bookmarks that there are; what they add must always have the same ids then. */
+export type Edits = readonly (Edit | RecordEdit)[] | ((tree: Tree) => Edit[])
+
 /**
  * Applies edits to what is stored now, and writes the result in one transaction. If a record has changed meanwhile, reads again and applies
  * the same edits to that, five times at most. Rejects with `ClientError`: nothing was written then, unless its message says so.
  */
 export async function save(
   client: EditClient,
-  edits: readonly (Edit | RecordEdit)[],
+  given: Edits,
   { collection = 'bookmarks', shown, onWrite, signal }: SaveOptions = {},
 ): Promise<SaveResult> {
   const model = modelOf(collection)
-  const complete = model.complete(edits)
+  const fixed = typeof given === 'function' ? null : model.complete(given)
   const savings = new Savings(client, collection)
   let base = shown && model.read(shown)
   let records: Map<string, SyncRecord> | null = null
@@ -72,15 +75,16 @@ export async function save(
   let lost: unknown = null
   for (let attempts = 0; attempts < maxAttempts;) {
     // A lost response is followed by a look at what is there: the edits are applied to that.
-    records ??= await model.load(client, complete, signal).catch((error: unknown) => {
+    records ??= await model.load(client, fixed ?? [], signal).catch((error: unknown) => {
       throw lost ?? error
     })
     savings.settle(records)
     const state = model.read(records.values())
     base ??= state
-    const { problems, writes } = model.plan(state, complete, base)
+    const edits = fixed ?? model.complete((given as (state: Tree) => Edit[])(state))
+    const { problems, writes } = model.plan(state, edits, base)
     refuseInvalid(problems)
-    const part = writes.length === 0 ? [] : await fitting(client, model, complete, { state, base, writes })
+    const part = writes.length === 0 ? [] : await fitting(client, model, edits, { state, base, writes })
     const result = () => ({ problems, written, saved: savings.saved, records: [...records!.values()] })
     if (part.length === 0) return result()
     signal?.throwIfAborted()
@@ -160,24 +164,22 @@ async function fitting<State>(
   const { maxRequests } = await client.info()
   const fits = (some: RecordWrite[]) => some.length <= maxRequests && bytesOf(some) <= maxBytes
   if (fits(writes)) return writes
-  if (!model.isDivisible(edits)) {
-    if (writes.length <= maxRequests) return writes
-    throw new ClientError(
-      `Nothing was written: this takes ${writes.length} requests in one transaction, and the bridge allows ${maxRequests}. Its operator can raise service.batch_max_requests, or change fewer items at once`,
-      { status: 413 },
-    )
+  let part = writes
+  if (model.isDivisible(edits)) {
+    let [low, high] = [1, edits.length]
+    while (low < high) {
+      const middle = (low + high + 1) >> 1
+      if (fits(model.plan(state, edits.slice(0, middle), base).writes)) low = middle
+      else high = middle - 1
+    }
+    // Edits that change nothing may come before one that does.
+    for (part = []; part.length === 0; low += 1) part = model.plan(state, edits.slice(0, low), base).writes
   }
-  let [low, high] = [1, edits.length]
-  while (low < high) {
-    const middle = (low + high + 1) >> 1
-    if (fits(model.plan(state, edits.slice(0, middle), base).writes)) low = middle
-    else high = middle - 1
-  }
-  // Edits that change nothing come before one that does.
-  for (let count = low; ; count += 1) {
-    const some = model.plan(state, edits.slice(0, count), base).writes
-    if (some.length > 0) return some
-  }
+  if (part.length <= maxRequests) return part
+  throw new ClientError(
+    `Nothing was written: this takes ${part.length} requests in one transaction, and the bridge allows ${maxRequests}. Its operator can raise service.batch_max_requests, or change fewer items at once`,
+    { status: 413 },
+  )
 }
 
 /** The size of the encrypted records, roughly. */
@@ -228,7 +230,7 @@ function reasonOf(
   { message = '' }: { message?: string },
 ): string {
   if (status === 413 && Array.isArray(record.children))
-    return `the folder ${JSON.stringify(record.title ?? id)} is full, with ${record.children.length} entries. Choose another one`
+    return `the folder ${JSON.stringify(record.title ?? id)} is too large for the storage with ${record.children.length} entries. Choose another one`
   return `${JSON.stringify(id)} was refused: ${status} ${message}`.trimEnd()
 }
 

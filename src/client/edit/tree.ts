@@ -1,4 +1,4 @@
-import { onlyNamed, rootTitles } from '../bookmarks.ts'
+import { onlyNamed, rootTitles, type Named } from '../bookmarks.ts'
 import { readBookmark } from '../engines.ts'
 import { textOf, textsOf, type Fields } from '../fields.ts'
 import type { SyncRecord } from '../collection.ts'
@@ -216,11 +216,19 @@ export function pathOf({ items }: Pick<Tree, 'items'>, { parent }: Pick<Item, 'p
   return path.toReversed()
 }
 
-/** Finds the only folder with this id or title. Throws `ClientError` if there is none, or several. */
-export function folderCalled(tree: Tree, wanted: string): Item {
+/** The folders, as they can be named. */
+export function namedFolders(tree: Pick<Tree, 'items'>): (Named & { item: Item })[] {
   const folders = [...tree.items.values()].filter(({ kind }) => kind === 'folder')
-  const named = folders.map((item) => ({ ...item, item, path: pathOf(tree, item).join(' / ') }))
-  return onlyNamed(named, wanted).item
+  return folders.map((item) => {
+    const { id, title } = item
+    // On demand: in a deep tree, all paths together are long.
+    return { id, title, item, path: () => pathOf(tree, item).join(' / ') }
+  })
+}
+
+/** Finds the only folder with this id or title. Throws `ClientError` if there is none, or several. */
+export function folderCalled(tree: Pick<Tree, 'items'>, wanted: string): Item {
+  return onlyNamed(namedFolders(tree), wanted).item
 }
 
 /** Whether two lists of tags are the same; their order has no meaning. */

@@ -1,0 +1,51 @@
+import { closeSync, openSync, readSync, writeSync } from 'node:fs'
+import { printable } from '../../client/safe-text.ts'
+import { ClientError } from '../../client/errors.ts'
+
+/** Whether somebody can be asked: standard input may be a file, the terminal is asked then. */
+export function canAsk(): boolean {
+  const terminal = openTerminal()
+  if (terminal !== null) closeSync(terminal)
+  return terminal !== null
+}
+
+/** Asks on the terminal; false for everything but "y" and "yes". Throws `ClientError` without a terminal; `remedy` says what to do then. */
+export function isConfirmed(question: string, remedy: string): boolean {
+  return /^y(es)?$/i.test(askLine(`${question} [y/N] `, remedy))
+}
+
+/** Asks on the terminal for one line. Throws `ClientError` without a terminal. */
+export function askLine(question: string, remedy: string): string {
+  const terminal = openTerminal()
+  if (terminal === null) throw new ClientError(`Nothing was written: there is no terminal to ask. ${remedy}`)
+  try {
+    writeSync(terminal, printable(question))
+    const bytes = Buffer.alloc(1024)
+    const length = readSync(terminal, bytes, 0, bytes.length, null)
+    return bytes.toString('utf8', 0, length).trim()
+  } finally {
+    closeSync(terminal)
+  }
+}
+
+function openTerminal(): number | null {
+  try {
+    return openSync('/dev/tty', 'r+')
+  } catch {
+    return null
+  }
+}
+
+const maxInputBytes = 64 * 1024 * 1024
+
+/** Reads standard input to its end. Rejects with `ClientError` if it is too large. */
+export async function readInput(): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let bytes = 0
+  for await (const chunk of Bun.stdin.stream()) {
+    bytes += chunk.byteLength
+    if (bytes > maxInputBytes) throw new ClientError('Standard input is too large')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}

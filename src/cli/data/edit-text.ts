@@ -1,0 +1,312 @@
+/**
+ * Bookmarks as lines of text that people and scripts edit. Each item is a line, indented by two spaces for each folder, with its id at the end:
+ *
+ *     Folder/                                     ^id
+ *       Title <address> #tag @keyword             ^id
+ *       ---                                       ^id
+ *
+ * A backslash makes the next character an ordinary one, so a title may contain anything.
+ */
+import { rootTitles } from '../../client/bookmarks.ts'
+import { newId } from '../../client/edit/models.ts'
+import { below, type Item, type ItemKind, type Tree } from '../../client/edit/tree.ts'
+import { textOf } from '../../client/fields.ts'
+
+/** A line that can't be read. */
+export class TextError extends Error {
+  constructor(
+    /** Starting at 1. */
+    readonly line: number,
+    problem: string,
+  ) {
+    super(`line ${line}: ${problem}`)
+  }
+}
+
+const header = `# One bookmark a line, two spaces for each folder. Change, move, add or delete lines; the mark at the end says which is which.
+#   Folder/
+#     Title <https://example.org/> #tag @keyword
+#     ---
+# Write \\ before a character that would mean something else: \\<  \\>  \\#  \\@  \\^  \\\\, a space at an end, a / at the end of a folder's name.
+# \\n is a line break, \\u{202e} any character. Lines that begin with # are ignored. An empty file changes nothing.
+`
+
+/** The column of the marks. */
+const markColumn = 72
+
+/** Formats the bookmarks, or one folder; `asOfMs` is the timestamp of the collection. */
+export function formatBookmarks(tree: Tree, folder: Item | null, asOfMs: number): string {
+  const lines: string[] = []
+  const add = (item: Item, depth: number) => {
+    const line = '  '.repeat(depth) + contentOf(item)
+    lines.push(`${line.padEnd(markColumn - 2)}  ^${escaped(item.id, idSpecial)}\n`)
+  }
+  const tops = folder ? [folder] : [...rootTitles.keys()].flatMap((id) => tree.items.get(id) ?? [])
+  for (const top of tops) {
+    const depths = new Map([[top.id, 0]])
+    add(top, 0)
+    for (const item of below(tree, top.id)) {
+      const depth = depths.get(item.parent)! + 1
+      depths.set(item.id, depth)
+      add(item, depth)
+    }
+  }
+  return `${header}${asOfLine}${asOfMs}\n\n${lines.join('')}`
+}
+
+const asOfLine = '# As of '
+
+function contentOf(item: Item): string {
+  const { kind, title, tags, keyword } = item
+  if (kind === 'separator') return '---'
+  const name = escaped(title, titleSpecial).replaceAll(/^[\s#-]|\s$/gu, '\\$&')
+  if (kind === 'folder') return `${name.endsWith('/') ? name.replace(/\/$/, '\\/') : name}/`
+  const marks = [
+    ...tags.map((tag) => `#${escaped(tag, wordSpecial)}`),
+    ...(keyword === '' ? [] : [`@${escaped(keyword, wordSpecial)}`]),
+  ]
+  return [name, `<${escaped(addressOfItem(item), wordSpecial)}>`, ...marks]
+    .filter((part) => part !== '')
+    .join(' ')
+}
+
+/** Of a live bookmark, the address of its feed, which can't be edited. */
+function addressOfItem({ kind, address, record }: Item): string {
+  return kind === 'livemark' ? textOf(record.feedUri) : address
+}
+
+// Characters that a terminal interprets, and those that change the direction of a text.
+const hidden = String.raw`\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff`
+const titleSpecial = new RegExp(String.raw`[\\<>^${hidden}]`, 'gu')
+const wordSpecial = new RegExp(String.raw`[\s\\<>^#@${hidden}]`, 'gu')
+const idSpecial = new RegExp(String.raw`[\s\\${hidden}]`, 'gu')
+const isHidden = new RegExp(`^[${hidden}]$`, 'u')
+
+function escaped(text: string, special: RegExp): string {
+  return text.replaceAll(special, (char) => {
+    if (char === '\n') return '\\n'
+    return isHidden.test(char) ? `\\u{${char.codePointAt(0)!.toString(16)}}` : `\\${char}`
+  })
+}
+
+/** What a file says. */
+export interface ParsedBookmarks {
+  items: Map<string, Item>
+  /** The line of each item. */
+  lineOf: ReadonlyMap<string, number>
+  /** The timestamp of the collection when it was formatted; null if the file does not say. */
+  asOfMs: number | null
+}
+
+/**
+ * Reads the wanted tree from a file; `shown` is the tree that was formatted, and `folder` the one folder. What was not shown stays as it is.
+ * Null for a file without any item. Throws `TextError`.
+ */
+export function parseBookmarks(text: string, shown: Tree, folder: Item | null): ParsedBookmarks | null {
+  const scope = new Set(
+    (folder ? [folder.id] : [...rootTitles.keys()]).flatMap((id) => [
+      id,
+      ...below(shown, id).map((item) => item.id),
+    ]),
+  )
+  const items = new Map([...shown.items].filter(([id]) => !scope.has(id)))
+  const lineOf = new Map<string, number>()
+  /** The folders that contain the next line, by depth. */
+  const open: { id: string; children: string[] }[] = []
+  let asOfMs: number | null = null
+  for (const [index, line] of text
+    .replace(/^\uFEFF/, '')
+    .split(/\r?\n/)
+    .entries()) {
+    const number = index + 1
+    if (line.startsWith(asOfLine)) asOfMs = Number(line.slice(asOfLine.length)) || null
+    if (line.trim() === '' || line.startsWith('#')) continue
+    const { depth, content } = indentOf(line, number)
+    const { mark, fields } = readLine(content, number)
+    const was = mark === null ? undefined : known(mark, shown, scope, number)
+    if (was && lineOf.has(was.id))
+      throw new TextError(
+        number,
+        `^${was.id} is in line ${lineOf.get(was.id)}, too. Remove the mark of a copy`,
+      )
+    const id = was?.id ?? newId()
+    lineOf.set(id, number)
+    const parent = open[depth - 1]
+    if (depth > 0 && !parent) throw new TextError(number, 'it is indented below a line that is no folder')
+    if (depth === 0 && !isTop(id, folder))
+      throw new TextError(
+        number,
+        folder
+          ? 'only the folder itself can be at the left'
+          : 'put it into one of the folders at the left, with two spaces before it',
+      )
+    if (depth > 0 && isTop(id, folder)) throw new TextError(number, 'this folder must be at the left')
+    const place = parent?.children.length ?? 0
+    parent?.children.push(id)
+    const item = itemOf(id, fields, was, number)
+    const children: string[] = []
+    items.set(id, {
+      ...item,
+      parent: depth === 0 ? item.parent : parent!.id,
+      place: depth === 0 ? item.place : place,
+      children,
+    })
+    open.length = depth
+    if (item.kind === 'folder') open[depth] = { id, children }
+  }
+  if (lineOf.size === 0) return null
+  // The roots can't be deleted; with the folder that is edited, its contents can.
+  for (const id of folder ? [folder.id] : rootTitles.keys()) {
+    const root = shown.items.get(id)
+    if (root && !items.has(id)) items.set(id, { ...root, children: [] })
+  }
+  return { items, lineOf, asOfMs }
+}
+
+function isTop(id: string, folder: Item | null): boolean {
+  return folder ? id === folder.id : rootTitles.has(id)
+}
+
+/** Two spaces or a tab for each level. */
+function indentOf(line: string, number: number): { depth: number; content: string } {
+  const content = line.trimStart()
+  const indent = line.slice(0, line.length - content.length).replaceAll('\t', '  ')
+  if (indent.trim() !== '' || indent.length % 2 !== 0 || /[^ ]/.test(indent))
+    throw new TextError(number, 'indent it by two spaces for each folder')
+  return { depth: indent.length / 2, content }
+}
+
+function known(mark: string, shown: Tree, scope: ReadonlySet<string>, number: number): Item {
+  const item = shown.items.get(mark)
+  if (item && scope.has(mark)) return item
+  throw new TextError(
+    number,
+    item ? `^${mark} is not in this folder` : `there is no ^${mark}. Remove the mark of something new`,
+  )
+}
+
+interface LineFields {
+  kind: ItemKind
+  title: string
+  address: string
+  tags: string[]
+  keyword: string
+}
+
+function itemOf(id: string, fields: LineFields, was: Item | undefined, number: number): Item {
+  if (!was)
+    return {
+      ...fields,
+      id,
+      parent: '',
+      place: 0,
+      children: [],
+      addedMs: 0,
+      modifiedMs: 0,
+      record: { id },
+      version: null,
+    }
+  const kind = was.kind === 'query' || was.kind === 'livemark' ? was.kind : fields.kind
+  if (kind !== was.kind || (fields.kind !== 'bookmark' && fields.kind !== was.kind))
+    throw new TextError(number, `^${id} is a ${was.kind}, and can't become a ${fields.kind}`)
+  // Firefox shows translated titles of the roots.
+  const title = rootTitles.has(id) ? was.title : fields.title
+  return { ...was, ...fields, kind, title, address: kind === 'livemark' ? was.address : fields.address }
+}
+
+/** Reads a line without its indent. */
+function readLine(content: string, number: number): { mark: string | null; fields: LineFields } {
+  const line = unescaped(content, number)
+  const at = markAt(line.mask)
+  const mark =
+    at === null
+      ? null
+      : line.chars
+          .slice(at + 1)
+          .join('')
+          .trim()
+  const rest = at === null ? line.mask : line.mask.slice(0, at)
+  return { mark, fields: readContent(trimmed(line, 0, rest.length), number) }
+}
+
+/** A line, as characters, and a mask of the same length in which the escaped ones have no meaning. */
+interface Line {
+  chars: string[]
+  mask: string
+}
+
+function unescaped(text: string, number: number): Line {
+  const chars: string[] = []
+  let mask = ''
+  const characters = [...text]
+  for (let index = 0; index < characters.length; index += 1) {
+    let char = characters[index]!
+    let shape = char.length === 1 ? char : 'x'
+    if (char === '\\') {
+      shape = 'x'
+      char = characters[(index += 1)] ?? ''
+      if (char === '') throw new TextError(number, 'it ends with a backslash: write \\\\ for one')
+      if (char === 'n') char = '\n'
+      if (char === 'u' && characters[index + 1] === '{') {
+        const end = characters.indexOf('}', index)
+        const code = Number.parseInt(characters.slice(index + 2, end).join(''), 16)
+        if (end < 0 || !(code <= 0x10_ffff)) throw new TextError(number, 'it has an invalid \\u{…}')
+        char = String.fromCodePoint(code)
+        index = end
+      }
+    }
+    chars.push(char)
+    mask += shape
+  }
+  return { chars, mask }
+}
+
+/** The index of the mark's ^, or null. */
+function markAt(mask: string): number | null {
+  const end = mask.trimEnd()
+  const at = end.lastIndexOf('^')
+  const isMark = at >= 0 && !/\s/.test(end.slice(at)) && at < end.length - 1
+  return isMark && (at === 0 || /\s/.test(end[at - 1]!)) ? at : null
+}
+
+function trimmed({ chars, mask }: Line, from: number, to: number): Line {
+  const part = mask.slice(from, to)
+  const start = from + part.length - part.trimStart().length
+  const end = start + part.trim().length
+  return { chars: chars.slice(start, end), mask: mask.slice(start, end) }
+}
+
+function readContent(line: Line, number: number): LineFields {
+  const blank: LineFields = { kind: 'bookmark', title: '', address: '', tags: [], keyword: '' }
+  const { mask } = line
+  if (/^-{3,}$/.test(mask)) return { ...blank, kind: 'separator' }
+  const [start, end] = [mask.lastIndexOf('<'), mask.lastIndexOf('>')]
+  if (start >= 0 && end > start) {
+    const title = trimmed(line, 0, start).chars.join('')
+    const address = trimmed(line, start + 1, end).chars.join('')
+    const { tags, keyword } = readMarks(trimmed(line, end + 1, mask.length), number)
+    if (address === '') throw new TextError(number, 'the address is missing')
+    const kind = /^place:/i.test(address) ? 'query' : 'bookmark'
+    return { kind, title, address, tags, keyword }
+  }
+  if (mask.endsWith('/'))
+    return { ...blank, kind: 'folder', title: trimmed(line, 0, mask.length - 1).chars.join('') }
+  throw new TextError(number, 'it is no "Title <address>", no "Folder/" and no "---"')
+}
+
+function readMarks(line: Line, number: number): { tags: string[]; keyword: string } {
+  const tags: string[] = []
+  let keyword = ''
+  let position = 0
+  for (const word of line.mask.split(/\s+/)) {
+    if (word === '') continue
+    position = line.mask.indexOf(word, position)
+    const text = line.chars.slice(position + 1, position + word.length).join('')
+    position += word.length
+    if (text === '') throw new TextError(number, `there is nothing after ${word}`)
+    if (word.startsWith('#')) tags.push(text)
+    else if (word.startsWith('@')) keyword = text
+    else throw new TextError(number, `after the address, write only #tags and a @keyword: ${word} is neither`)
+  }
+  return { tags, keyword }
+}

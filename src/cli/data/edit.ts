@@ -1,0 +1,258 @@
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { applyEdits } from '../../client/edit/apply-edits.ts'
+import { editsBetween } from '../../client/edit/edits-between.ts'
+import { below, folderCalled, readTree, type Item, type Tree } from '../../client/edit/tree.ts'
+import { rootTitles } from '../../client/bookmarks.ts'
+import { ClientError } from '../../client/errors.ts'
+import { reasonOf } from '../../settings/readers.ts'
+import { Option, partialSuccess, UsageError, wholeNumber, type CommandFactory } from '../command.ts'
+import { print as printOut } from '../output.ts'
+import { askLine, isConfirmed, readInput } from './ask.ts'
+import { planOf, planText, type EditPlan } from './edit-plan.ts'
+import { formatBookmarks, parseBookmarks, TextError } from './edit-text.ts'
+import { describeAccountCommand, folderOption, noUndoOption } from './options.ts'
+import { countOf } from './phrases.ts'
+import { withAccount, type Session } from './session.ts'
+import { UndoLog } from './undo-store.ts'
+import type { SyncRecord } from '../../client/collection.ts'
+import type { Edit } from '../../client/edit/edit.ts'
+
+export const editCommand: CommandFactory = (perform) =>
+  describeAccountCommand(
+    'edit',
+    'edit your bookmarks as lines of text in your editor',
+    'Opens $VISUAL or $EDITOR, shows what would change, and asks. What other devices change meanwhile stays. ' +
+      'Scripts print the lines with --print, and give them back with --file.',
+  )
+    .addOption(folderOption('only this folder, by title or id, with its contents'))
+    .option('--print', 'print the lines, and end')
+    .option('--file <FILE>', 'read the edited lines from this file; - is standard input')
+    .option('-y, --yes', 'do not ask; refuses to delete more than a third')
+    .addOption(
+      new Option('--delete <N>', 'with --yes: delete exactly this many, even more than a third').argParser(
+        wholeNumber(0, 1_000_000),
+      ),
+    )
+    .addOption(noUndoOption)
+    .action(
+      perform((host, options) => {
+        const { folder, print = false, file, yes = false, delete: deletes, undo, ...given } = options
+        if (print && file !== undefined) throw new UsageError('Use either --print or --file')
+        return withAccount(given, host, { writes: print ? [] : ['bookmarks'] }, async (session) => {
+          const shown = await readShown(session, folder)
+          if (print) return printOut(host, formatBookmarks(shown.tree, shown.folder, shown.asOfMs))
+          const settings = { yes, deletes, hasUndo: undo }
+          return file === undefined
+            ? editInEditor(session, shown, settings)
+            : editFromFile(session, shown, settings, file)
+        })
+      }),
+    )
+
+/** The bookmarks that an edit begins with. */
+interface Shown {
+  records: SyncRecord[]
+  tree: Tree
+  /** The only folder to edit, or null. */
+  folder: Item | null
+  /** The timestamp of the collection. */
+  asOfMs: number
+}
+
+interface Settings {
+  yes: boolean
+  deletes: number | undefined
+  hasUndo: boolean
+}
+
+async function readShown({ client }: Session, folder: string | undefined): Promise<Shown> {
+  const records: SyncRecord[] = []
+  let asOfMs = 0
+  for await (const page of client.collection('bookmarks').pages()) {
+    records.push(...page.records)
+    asOfMs = page.lastModified
+  }
+  const tree = readTree(records)
+  return { records, tree, folder: folder === undefined ? null : folderCalled(tree, folder), asOfMs }
+}
+
+/** Opens an editor until its file can be read, and applies it. The file is kept if it could not be saved. */
+async function editInEditor(session: Session, shown: Shown, settings: Settings): Promise<number> {
+  const path = join(mkdtempSync(join(tmpdir(), 'sync-bridge-')), 'bookmarks.txt')
+  let isDone = false
+  try {
+    let text = formatBookmarks(shown.tree, shown.folder, shown.asOfMs)
+    for (;;) {
+      writeFileSync(path, text, { mode: 0o600 })
+      await runEditor(session, path)
+      const edited = readFileSync(path, 'utf8')
+      try {
+        const code = await apply(session, shown, settings, readEdits(edited, shown))
+        isDone = true
+        return code
+      } catch (error) {
+        if (!(error instanceof TextError)) throw error
+        // Opened again without a change, the editor would be opened for ever.
+        if (edited === text) throw new ClientError(`Nothing was changed: ${error.message}`)
+        text = `# ERROR in ${error.message}. Correct it, or empty the file to give up.\n${withoutError(edited)}`
+      }
+    }
+  } finally {
+    const isChanged = !isDone && readIfAny(path) !== formatBookmarks(shown.tree, shown.folder, shown.asOfMs)
+    if (isChanged && withoutComments(readIfAny(path)) !== '')
+      session.tell(`Your lines are kept in ${path}: continue with "sync-bridge edit --file ${path}"`)
+    else rmSync(dirname(path), { recursive: true, force: true })
+  }
+}
+
+function readIfAny(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch {
+    return ''
+  }
+}
+
+function withoutError(text: string): string {
+  return text.replace(/^# ERROR in [^\n]*\n/, '')
+}
+
+function withoutComments(text: string): string {
+  return text
+    .split('\n')
+    .filter((line) => !line.startsWith('#'))
+    .join('')
+    .trim()
+}
+
+/** Runs the user's editor as git does. Rejects with `ClientError` if it fails. */
+async function runEditor({ host }: Session, path: string): Promise<void> {
+  const { VISUAL, EDITOR } = host.environment
+  const editor = VISUAL || EDITOR || 'vi'
+  // Ctrl+C belongs to the editor.
+  const ignore = () => {}
+  process.on('SIGINT', ignore)
+  try {
+    const stdio: ['inherit', 'inherit', 'inherit'] = ['inherit', 'inherit', 'inherit']
+    const child = Bun.spawn(['sh', '-c', `${editor} "$@"`, editor, path], { stdio, env: process.env })
+    const code = await child.exited
+    if (code !== 0)
+      throw new ClientError(`Nothing was changed: the editor ${JSON.stringify(editor)} ended with ${code}`)
+  } finally {
+    process.off('SIGINT', ignore)
+  }
+}
+
+async function editFromFile(
+  session: Session,
+  shown: Shown,
+  settings: Settings,
+  file: string,
+): Promise<number> {
+  const text = file === '-' ? await readInput() : readGiven(resolve(session.host.cwd, file))
+  try {
+    const wish = readEdits(text, shown)
+    if (wish.asOfMs === null)
+      throw new ClientError(
+        'The lines do not say when they were printed: keep the line "# As of …" of --print',
+      )
+    return await apply(session, shown, settings, keepNewer(wish, shown))
+  } catch (error) {
+    if (!(error instanceof TextError)) throw error
+    throw new ClientError(`Nothing was changed: ${file === '-' ? 'standard input' : file}, ${error.message}`)
+  }
+}
+
+function readGiven(path: string): string {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new ClientError(`Cannot read ${path} (${reasonOf(error)})`)
+  }
+}
+
+/** What the edited lines want. */
+interface Wish {
+  edits: Edit[]
+  asOfMs: number | null
+  /** What was not taken from the lines, as sentences. */
+  left: string[]
+}
+
+/** Reads the lines. Throws `TextError` if one can't be read or Firefox would not keep it, and `ClientError` if there is none. */
+function readEdits(text: string, { tree, folder }: Shown): Wish {
+  const wanted = parseBookmarks(text, tree, folder)
+  if (wanted === null) throw new ClientError('Nothing was changed: the file is empty')
+  const edits = editsBetween(tree, wanted)
+  const invalid = applyEdits(tree, edits).problems.find(({ code }) => code === 'invalid')
+  if (invalid) throw new TextError(wanted.lineOf.get(invalid.id) ?? 0, invalid.message)
+  return { edits, asOfMs: wanted.asOfMs, left: [] }
+}
+
+/** Without the edits of what other devices have changed since the lines were printed: nobody knows what it was then. */
+function keepNewer({ edits, asOfMs, left }: Wish, { tree }: Shown): Wish {
+  const isNewer = (id: string) => (tree.items.get(id)?.modifiedMs ?? 0) > asOfMs!
+  const kept = edits.flatMap((edit): Edit[] => {
+    // Without what was not shown, it keeps the folders of that.
+    if (edit.op === 'remove' && !isNewer(edit.id))
+      return [{ ...edit, shown: edit.shown!.filter((id) => !isNewer(id)) }]
+    if (edit.op === 'add' || !isNewer(edit.id)) return [edit]
+    const { title, address } = tree.items.get(edit.id)!
+    left.push(
+      `${JSON.stringify(title || address)} was changed by another device since the lines were printed: it stays`,
+    )
+    return []
+  })
+  return { edits: kept, asOfMs, left }
+}
+
+/** Shows the plan, asks, and saves. */
+async function apply(session: Session, shown: Shown, settings: Settings, wish: Wish): Promise<number> {
+  const { client, tell } = session
+  const before = applyEdits(shown.tree, wish.edits)
+  const plan = planOf(shown.tree, before.tree)
+  for (const line of [...wish.left, ...before.problems.map(({ message }) => message)]) tell(line)
+  const isLeft = wish.left.length > 0
+  if (plan.summary === '') {
+    tell('Nothing to change')
+    return isLeft ? partialSuccess : 0
+  }
+  tell(planText(plan).trimEnd())
+  if (!isWanted(plan, countOfItems(shown), settings)) {
+    tell('Nothing was written')
+    return 1
+  }
+  const log = new UndoLog(session, 'edit', settings.hasUndo)
+  const { problems, saved } = await client.edit(wish.edits, {
+    shown: shown.records,
+    onWrite: (sent) => log.onWrite(sent),
+  })
+  for (const { message } of problems) tell(message)
+  tell(`Saved: ${plan.summary}`)
+  log.finish(saved, plan.summary)
+  return problems.length > 0 || isLeft ? partialSuccess : 0
+}
+
+function countOfItems({ tree, folder }: Shown): number {
+  const tops = folder ? [folder.id] : [...rootTitles.keys()]
+  return tops.reduce((count, id) => count + below(tree, id).length, 0)
+}
+
+/** Asks, twice if more than a third would be deleted. Throws `ClientError` if nobody can be asked, or `--yes` does not cover it. */
+function isWanted({ deleted }: EditPlan, total: number, { yes, deletes }: Settings): boolean {
+  const isMass = deleted > total / 3
+  if (yes && deletes !== undefined && deletes !== deleted)
+    throw new ClientError(`Nothing was written: this deletes ${deleted}, and --delete says ${deletes}`)
+  if (yes && isMass && deletes === undefined)
+    throw new ClientError(
+      `Nothing was written: this deletes ${deleted} of ${total}. Add --delete ${deleted} if that is right`,
+    )
+  if (yes) return true
+  const remedy = 'Use --yes to save without asking'
+  if (!isConfirmed('Save this?', remedy)) return false
+  if (!isMass) return true
+  const question = `This deletes ${deleted} of ${countOf(total, 'item')}. Write the number ${deleted} to confirm: `
+  return askLine(question, remedy) === String(deleted)
+}

@@ -1,0 +1,60 @@
+import { isReadable, type SyncRecord } from '../../client/collection.ts'
+import { ClientError } from '../../client/errors.ts'
+import { Argument, oneOf, UsageError, type CommandFactory } from '../command.ts'
+import { codeOf, showOrMake } from './change.ts'
+import { describeAccountCommand, noUndoOption } from './options.ts'
+import { withAccount } from './session.ts'
+import { readPastedLines } from './terminal.ts'
+
+export const setCommand: CommandFactory = (perform) =>
+  describeAccountCommand(
+    'set',
+    'show how a login would change; with --write, change it on all devices',
+    `A password is never an argument, which other users of the machine could see. "sync-bridge ls passwords" shows the ids.`,
+  )
+    .addArgument(new Argument('<COLLECTION>', 'passwords').argParser(oneOf(['passwords'])))
+    .argument('<ID>', 'the id of the login')
+    .option('--username <NAME>', 'its new user name')
+    .option('--password-stdin', 'read its new password from the terminal or standard input')
+    .option('--write', 'change it')
+    .addOption(noUndoOption)
+    .action(
+      perform((host, collection, id, options) => {
+        const { username, passwordStdin = false, write = false, undo, ...given } = options
+        if (username === undefined && !passwordStdin)
+          throw new UsageError('Nothing to change: add --username or --password-stdin')
+        return withAccount(given, host, { writes: write ? [collection] : [] }, async (session) => {
+          const password = passwordStdin ? await readPassword(host.stderr) : undefined
+          const records: SyncRecord[] = []
+          for await (const record of session.client.collection(collection).records({ ids: [id] }))
+            records.push(record)
+          if (!records.some(isReadable))
+            throw new ClientError(`There is no login ${JSON.stringify(id)} in ${collection}`)
+          const fields = {
+            ...(username !== undefined && { username }),
+            // Firefox keeps the password that was changed last.
+            ...(password !== undefined && { password, timePasswordChanged: host.now() }),
+          }
+          const change = {
+            collection,
+            edits: [{ op: 'change' as const, id, fields }],
+            shown: records,
+            now: records,
+          }
+          const { isWhole } = await showOrMake(session, change, { command: 'set', write, hasUndo: undo })
+          return codeOf(isWhole)
+        })
+      }),
+    )
+
+/** Reads one line, without the line break. */
+async function readPassword(stderr: { write(text: string): unknown }): Promise<string> {
+  const text = await readPastedLines(
+    () => void stderr.write('New password (not shown): '),
+    () => true,
+  )
+  const password = text?.replace(/\r?\n$/, '') ?? ''
+  if (password === '') throw new ClientError('Nothing was changed: the password is empty')
+  if (password.includes('\n')) throw new ClientError('Nothing was changed: the password has several lines')
+  return password
+}

@@ -1,0 +1,206 @@
+import {
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { fieldsOf, listOf, numberOf, textOf } from '../../client/fields.ts'
+import { ClientError } from '../../client/errors.ts'
+import { reasonOf } from '../../settings/readers.ts'
+import { writeWhole } from './account-file.ts'
+import { isConfirmed } from './ask.ts'
+import type { Account } from '../../client/account.ts'
+import type { Saved, SavedRecord } from '../../client/edit/saved.ts'
+import type { Session } from './session.ts'
+import type { Host } from '../host.ts'
+
+/** What a command has changed. */
+export interface UndoEntry {
+  /** Names it: `sync-bridge undo NUMBER`. */
+  number: number
+  /** The command, without its arguments, which may be private. */
+  command: string
+  /** What it did, in numbers. */
+  summary: string
+  /** In ms since 1970. */
+  atMs: number
+  /** Whether `undo` has taken it back. */
+  isUndone: boolean
+  saved: Saved[]
+}
+
+const maxEntries = 20
+const maxBytes = 200_000_000
+
+type Owner = Pick<Account, 'bucket' | 'keyId'>
+
+/** The folder of an account, readable only for its owner. Throws `ClientError` if the environment names no place for it. */
+export function undoFolder({ bucket, keyId }: Owner, host: Pick<Host, 'environment'>): string {
+  const { XDG_STATE_HOME, HOME } = host.environment
+  const state = XDG_STATE_HOME || (HOME && join(HOME, '.local', 'state'))
+  if (state) return join(state, 'sync-bridge', bucket, keyId)
+  throw new ClientError(
+    'Cannot save what this changes: neither HOME nor XDG_STATE_HOME is set. Use --no-undo to change it without a way back',
+  )
+}
+
+/** Removes everything that was saved for an account, also under its former keys. Throws `ClientError`. */
+export function forgetUndo({ bucket }: Owner, host: Pick<Host, 'environment'>): void {
+  const folder = undoFolder({ bucket, keyId: '' }, host)
+  try {
+    rmSync(folder, { recursive: true, force: true })
+  } catch (error) {
+    throw new ClientError(`Cannot remove ${folder} (${reasonOf(error)}): remove it yourself`)
+  }
+}
+
+/** The entries of an account, oldest first. Ignores files of other programs and damaged ones. */
+export function readEntries(owner: Owner, host: Host): UndoEntry[] {
+  const folder = undoFolder(owner, host)
+  return numbersIn(folder).flatMap((number) => readEntry(folder, number) ?? [])
+}
+
+function numbersIn(folder: string): number[] {
+  if (!existsSync(folder)) return []
+  return readdirSync(folder)
+    .flatMap((name) => /^(\d{1,9})\.json$/.exec(name)?.[1] ?? [])
+    .map(Number)
+    .toSorted((one, other) => one - other)
+}
+
+function pathOf(folder: string, number: number): string {
+  return join(folder, `${number}.json`)
+}
+
+function readEntry(folder: string, number: number): UndoEntry | null {
+  try {
+    const bytes = statSync(pathOf(folder, number)).size
+    if (bytes > maxBytes) return null
+    const entry = fieldsOf(JSON.parse(readFileSync(pathOf(folder, number), 'utf8')))
+    const saved = listOf(entry.saved).map(fieldsOf)
+    return {
+      number,
+      command: textOf(entry.command),
+      summary: textOf(entry.summary),
+      atMs: numberOf(entry.atMs),
+      isUndone: entry.isUndone === true,
+      saved: saved.map(({ keyId, collection, keys, before, after }) => ({
+        keyId: textOf(keyId),
+        collection: textOf(collection),
+        keys: savedRecord(keys),
+        before: listOf(before).map(savedRecord),
+        after: listOf(after).map(savedRecord),
+      })),
+    }
+  } catch {
+    return null
+  }
+}
+
+function savedRecord(value: unknown): SavedRecord {
+  const { id, payload } = fieldsOf(value)
+  return { id: textOf(id), payload: textOf(payload) }
+}
+
+/** Marks an entry as taken back, so that the next `undo` takes the one before it. Throws `ClientError`. */
+export function markUndone(owner: Owner, entry: UndoEntry, host: Host): void {
+  writeEntry(undoFolder(owner, host), { ...entry, isUndone: true })
+}
+
+function writeEntry(folder: string, { number, ...entry }: UndoEntry): void {
+  const path = pathOf(folder, number)
+  try {
+    writeWhole(path, [JSON.stringify({ version: 1, ...entry })])
+  } catch (error) {
+    throw new ClientError(`Cannot write ${path} (${reasonOf(error)})`)
+  }
+}
+
+/** Keeps what one command overwrites. */
+export class UndoLog {
+  readonly #session: Session
+  readonly #command: string
+  #isOn: boolean
+  #entry: UndoEntry | null = null
+  readonly #folder: string
+
+  /** Throws `ClientError` if the environment names no place for it. */
+  constructor(session: Session, command: string, isOn: boolean) {
+    this.#session = session
+    this.#command = command
+    this.#isOn = isOn
+    this.#folder = isOn ? undoFolder(session.client.account, session.host) : ''
+  }
+
+  /** Keeps what is about to be overwritten. Throws `ClientError` if that fails, or somebody does not want it without. */
+  onWrite(saved: Saved): void {
+    if (!this.#isOn) return
+    const bytes = JSON.stringify(saved).length
+    if (bytes > maxBytes) return this.#askWithout(bytes)
+    try {
+      const { number } = (this.#entry ??= this.#begin())
+      this.#entry = { ...this.#newEntry(number), saved: [saved] }
+      writeEntry(this.#folder, this.#entry)
+    } catch (error) {
+      const reason = error instanceof ClientError ? error.message : `${this.#folder} (${reasonOf(error)})`
+      throw new ClientError(
+        `Nothing was written: what this changes cannot be saved: ${reason}. Use --no-undo to change it without a way back`,
+      )
+    }
+  }
+
+  /** Keeps what was written in the end, and says how to take it back. `summary` says in numbers what was done. */
+  finish(saved: Saved | null, summary: string): void {
+    if (!this.#isOn || this.#entry === null) return
+    const { number } = this.#entry
+    if (saved === null) rmSync(pathOf(this.#folder, number), { force: true })
+    else {
+      writeEntry(this.#folder, { ...this.#newEntry(number), summary, saved: [saved] })
+      this.#session.tell(`To take this back: sync-bridge undo ${number} --write`)
+    }
+    this.#rotate()
+  }
+
+  #newEntry(number: number): UndoEntry {
+    const atMs = this.#session.host.now()
+    return { number, command: this.#command, summary: '', atMs, isUndone: false, saved: [] }
+  }
+
+  /** Takes the next free number. */
+  #begin(): UndoEntry {
+    mkdirSync(this.#folder, { recursive: true, mode: 0o700 })
+    for (let number = (numbersIn(this.#folder).at(-1) ?? 0) + 1; ; number += 1) {
+      try {
+        closeSync(openSync(pathOf(this.#folder, number), 'wx', 0o600))
+        return this.#newEntry(number)
+      } catch (error) {
+        // Another command has taken it meanwhile.
+        if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+      }
+    }
+  }
+
+  #askWithout(bytes: number): void {
+    const question = `What this changes is too large to be saved (${Math.round(bytes / 1_000_000)} MB): it cannot be undone. Change it anyway?`
+    if (!isConfirmed(question, 'Use --no-undo to change it without a way back'))
+      throw new ClientError('Nothing was written')
+    this.#isOn = false
+    if (this.#entry) rmSync(pathOf(this.#folder, this.#entry.number), { force: true })
+  }
+
+  /** Removes the oldest entries beyond the limits. */
+  #rotate(): void {
+    let [count, bytes] = [0, 0]
+    for (const number of numbersIn(this.#folder).toReversed()) {
+      const path = pathOf(this.#folder, number)
+      count += 1
+      bytes += statSync(path, { throwIfNoEntry: false })?.size ?? 0
+      if (count > maxEntries || bytes > maxBytes) rmSync(path, { force: true })
+    }
+  }
+}

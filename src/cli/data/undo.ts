@@ -1,0 +1,81 @@
+import { modelOf } from '../../client/edit/models.ts'
+import { undoing } from '../../client/edit/saved.ts'
+import { ClientError } from '../../client/errors.ts'
+import { Argument, UsageError, wholeNumber, type CommandFactory } from '../command.ts'
+import { firefoxCollections } from '../../settings/schema.ts'
+import { print } from '../output.ts'
+import { codeOf, showOrMake } from './change.ts'
+import { describeAccountCommand, noUndoOption } from './options.ts'
+import { withAccount, type Session } from './session.ts'
+import { markUndone, readEntries, type UndoEntry } from './undo-store.ts'
+
+export const undoCommand: CommandFactory = (perform) =>
+  describeAccountCommand(
+    'undo',
+    'show what taking back a command would change; with --write, take it back',
+    'Without NUMBER: the last command that was not taken back. What was changed since stays, and is named. Keeps the last 20 commands in ' +
+      `~/.local/state/sync-bridge, encrypted as they were stored.`,
+  )
+    .addArgument(
+      new Argument('[NUMBER]', 'the command, as --list shows it').argParser(wholeNumber(1, 999_999_999)),
+    )
+    .option('--list', 'list the commands that can be taken back')
+    .option('--write', 'take it back')
+    .addOption(noUndoOption)
+    .action(
+      perform((host, number, { list = false, write = false, undo, ...given }) => {
+        if (list && (write || number !== undefined))
+          throw new UsageError('--list takes neither NUMBER nor --write')
+        return withAccount(given, host, { writes: write ? firefoxCollections : [] }, async (session) => {
+          const entries = readEntries(session.client.account, host)
+          return list
+            ? listEntries(session, entries)
+            : takeBack(session, chosen(entries, number), write, undo)
+        })
+      }),
+    )
+
+function listEntries({ host }: Session, entries: UndoEntry[]): Promise<number> {
+  const lines = entries.map(({ number, command, summary, atMs, isUndone }) => {
+    const when = new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')
+    return `${String(number).padStart(4)}  ${when}  ${command.padEnd(6)}  ${summary}${isUndone ? ' (taken back)' : ''}\n`
+  })
+  return print(host, lines.join(''))
+}
+
+function chosen(entries: UndoEntry[], number: number | undefined): UndoEntry {
+  const found =
+    number === undefined
+      ? entries.findLast(({ isUndone, command }) => !isUndone && command !== 'undo')
+      : entries.find((entry) => entry.number === number)
+  if (found) return found
+  throw new ClientError(
+    number === undefined
+      ? 'There is nothing to take back for this account'
+      : `There is no command ${number}: "sync-bridge undo --list" shows them`,
+  )
+}
+
+async function takeBack(
+  session: Session,
+  entry: UndoEntry,
+  write: boolean,
+  hasUndo: boolean,
+): Promise<number> {
+  const { client, host, tell } = session
+  const { number, command, summary, atMs } = entry
+  tell(
+    `${number}: ${command}, ${new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')} UTC${summary && `, ${summary}`}`,
+  )
+  let isWhole = true
+  for (const saved of entry.saved) {
+    const { collection } = saved
+    const { edits, shown } = await undoing(client, saved)
+    const now = await modelOf(collection).load(client, edits)
+    const change = { collection, edits, shown, now: now.values() }
+    const made = await showOrMake(session, change, { command: 'undo', write, hasUndo })
+    isWhole &&= made.isWhole
+  }
+  if (write) markUndone(client.account, entry, host)
+  return codeOf(isWhole)
+}
