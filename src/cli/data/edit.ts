@@ -78,13 +78,16 @@ async function readShown({ client }: Session, folder: string | undefined): Promi
   return { records, tree, folder: folder === undefined ? null : folderCalled(tree, folder), asOfMs }
 }
 
+/** How often a file with errors is opened again. */
+const maxAttempts = 10
+
 /** Opens an editor until its file can be read, and applies it. The file is kept if it could not be saved. */
 async function editInEditor(session: Session, shown: Shown, settings: Settings): Promise<number> {
   const path = join(mkdtempSync(join(tmpdir(), 'sync-bridge-')), 'bookmarks.txt')
   let isDone = false
   try {
     let text = formatBookmarks(shown.tree, shown.folder, shown.asOfMs)
-    for (;;) {
+    for (let attempts = 1; ; attempts += 1) {
       writeFileSync(path, text, { mode: 0o600 })
       await runEditor(session, path)
       const edited = readFileSync(path, 'utf8')
@@ -94,8 +97,8 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
         return code
       } catch (error) {
         if (!(error instanceof TextError)) throw error
-        // Opened again without a change, the editor would be opened for ever.
-        if (edited === text) throw new ClientError(`Nothing was changed: ${error.message}`)
+        // A program that repeats its error would be run for ever.
+        if (edited === text || attempts === maxAttempts) throw new ClientError(`Nothing was changed: ${error.message}`)
         text = `# ERROR in ${error.message}. Correct it, or empty the file to give up.\n${withoutError(edited)}`
       }
     }
