@@ -873,7 +873,7 @@ describe('export', () => {
 describe('add', () => {
   it('exits 3 if the bookmark is added, but its id cannot be printed', async () => {
     const { user, account } = someone('full output')
-    const script = '"$0" add https://full.example/ --account "$1" > /dev/full'
+    const script = '"$0" add https://full.example/ --no-undo --account "$1" > /dev/full'
 
     const { errors, code } = await runToEnd(['/bin/sh', '-c', script, executablePath, account])
 

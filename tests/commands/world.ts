@@ -1,4 +1,4 @@
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { executablePath, makeFolder } from '../support/executable.ts'
 import { runToEnd } from '../support/processes.ts'
 import { accountOf, linesOf } from '../examples/records.ts'
@@ -27,6 +27,7 @@ export function runWith(
   input?: string,
   more: Record<string, string> = {},
 ) {
-  const environment = { SYNC_BRIDGE_ACCOUNT: account, ...more }
+  // What a command overwrites is kept beside the account, and not in the home of whoever runs the tests.
+  const environment = { SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account), ...more }
   return runToEnd([executablePath, ...command], { environment, input })
 }

@@ -32,7 +32,7 @@ export const addCommand: CommandFactory = (perform) =>
           const { client, tell } = session
           const links = urls.length > 0 ? urls.map((url) => ({ url, title })) : readLinks(await readInput())
           const added = links.map(({ url, title }) => {
-            return { id: newId(), address: url.trim(), title: title ?? url.trim(), tags }
+            return { id: newId(), address: url.trim(), title: title ?? url.trim().slice(0, 4096), tags }
           })
           const path = makeFolder === undefined ? [] : makeFolder.split('/').filter((name) => name.trim())
           const newFolders = path.map(() => newId())

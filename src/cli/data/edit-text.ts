@@ -56,6 +56,11 @@ export function formatBookmarks(tree: Tree, folder: Item | null, asOfMs: number)
 
 const asOfLine = '# As of '
 
+/** Whether a text says when it was formatted. */
+export function hasTimestamp(text: string): boolean {
+  return /^# As of [1-9]\d*\r?$/m.test(text)
+}
+
 function contentOf(item: Item): string {
   const { kind, title, tags, keyword } = item
   if (kind === 'separator') return '---'
@@ -77,7 +82,7 @@ function addressOfItem({ kind, address, record }: Item): string {
 
 // Characters that a terminal interprets, and those that change the direction of a text.
 const hidden = String.raw`\p{Cc}\p{Cs}\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff`
-const titleSpecial = new RegExp(String.raw`[\\<>^${hidden}]`, 'gu')
+const titleSpecial = new RegExp(String.raw`[\\<^${hidden}]`, 'gu')
 const wordSpecial = new RegExp(String.raw`[\s\\<>^#@${hidden}]`, 'gu')
 const idSpecial = new RegExp(String.raw`[\s\\${hidden}]`, 'gu')
 const isHidden = new RegExp(`^[${hidden}]$`, 'u')

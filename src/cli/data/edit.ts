@@ -11,7 +11,7 @@ import { Option, partialSuccess, UsageError, wholeNumber, type CommandFactory } 
 import { print as printOut } from '../output.ts'
 import { askLine, isConfirmed, readInput } from './ask.ts'
 import { planOf, planText, type EditPlan } from './edit-plan.ts'
-import { formatBookmarks, parseBookmarks, TextError } from './edit-text.ts'
+import { formatBookmarks, hasTimestamp, parseBookmarks, TextError } from './edit-text.ts'
 import { describeAccountCommand, folderOption, noUndoOption } from './options.ts'
 import { countOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
@@ -98,7 +98,8 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
       } catch (error) {
         if (!(error instanceof TextError)) throw error
         // A program that repeats its error would be run for ever.
-        if (edited === text || attempts === maxAttempts) throw new ClientError(`Nothing was changed: ${error.message}`)
+        if (edited === text || attempts === maxAttempts)
+          throw new ClientError(`Nothing was changed: ${error.message}`)
         text = `# ERROR in ${error.message}. Correct it, or empty the file to give up.\n${withoutError(edited)}`
       }
     }
@@ -156,12 +157,11 @@ async function editFromFile(
 ): Promise<number> {
   const text = file === '-' ? await readInput() : readGiven(resolve(session.host.cwd, file))
   try {
-    const wish = readEdits(text, shown)
-    if (wish.asOfMs === null)
+    if (text.trim() !== '' && !hasTimestamp(text))
       throw new ClientError(
         'The lines do not say when they were printed: keep the line "# As of …" of --print',
       )
-    return await apply(session, shown, settings, keepNewer(wish, shown))
+    return await apply(session, shown, settings, keepNewer(readEdits(text, shown), shown))
   } catch (error) {
     if (!(error instanceof TextError)) throw error
     throw new ClientError(`Nothing was changed: ${file === '-' ? 'standard input' : file}, ${error.message}`)

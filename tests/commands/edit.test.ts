@@ -1,0 +1,464 @@
+import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import { readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { isReadable } from '../../src/client/collection.ts'
+import { readTree } from '../../src/client/edit/tree.ts'
+import { SyncClient } from '../../src/client/sync-client.ts'
+import { complaints, shapeOf } from '../client/edit/trees.ts'
+import { accountAt, all, replaceKeys, upload } from '../client/world.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, executablePath } from '../support/executable.ts'
+import { hasNoTerminals } from '../support/machine.ts'
+import { startOnTerminal } from '../support/terminal.ts'
+import { accountFile, runWith, valuesOf } from './world.ts'
+
+let bridge: TestBridge
+beforeAll(async () => {
+  bridge = await startTestBridge()
+})
+afterAll(async () => {
+  await bridge.stop()
+  endAll()
+})
+
+const folder = (id: string, parentid: string, title: string, ...children: string[]) => ({
+  id,
+  type: 'folder',
+  title,
+  parentid,
+  children,
+})
+const link = (id: string, parentid: string, more: object = {}) => ({
+  id,
+  type: 'bookmark',
+  title: `Title ${id}`,
+  bmkUri: `https://${id}.example/`,
+  tags: [],
+  parentid,
+  ...more,
+})
+const odd = ' \\ <b> #x ^y /\n\u202e'
+
+/** A user with bookmarks, a login and two visited pages. */
+async function someone() {
+  const { sandbox } = bridge
+  const user = sandbox.addUser(`editor ${crypto.randomUUID()}`)
+  const world = { sandbox, user }
+  await replaceKeys(world)
+  await upload(
+    world,
+    'bookmarks',
+    folder('menu', 'places', 'menu', 'news', 'a', 'line', 'odd'),
+    folder('toolbar', 'places', 'toolbar', 'c'),
+    folder('unfiled', 'places', 'unfiled'),
+    folder('mobile', 'places', 'mobile'),
+    folder('news', 'menu', 'News', 'b'),
+    link('a', 'menu', { tags: ['two words'], keyword: 'k' }),
+    link('b', 'news'),
+    link('c', 'toolbar'),
+    link('odd', 'menu', { title: odd }),
+    { id: 'line', type: 'separator', parentid: 'menu' },
+  )
+  await upload(world, 'passwords', {
+    id: '{1}',
+    hostname: 'https://x.example',
+    username: 'u',
+    password: 'p',
+    timePasswordChanged: 1,
+  })
+  const pages = ['https://example.org/', 'https://www.example.org/x', 'https://notexample.org/']
+  await upload(
+    world,
+    'history',
+    ...pages.map((histUri, index) => ({ id: `page${index}`, histUri, title: 't', visits: [] })),
+  )
+  const account = accountFile(valuesOf(sandbox, user))
+  const client = new SyncClient(accountAt(bridge, user))
+  const records = (name = 'bookmarks') => all(client.collection(name).records())
+  return {
+    account,
+    write: (...clear: Parameters<typeof upload>[2][]) => upload(world, 'bookmarks', ...clear),
+    records,
+    shape: async () => shapeOf(readTree(await records())),
+    clear: async (id: string, name?: string) =>
+      (await records(name)).filter(isReadable).find(({ stored }) => stored.id === id)?.clear,
+    run: (command: string[], more: Record<string, string> = {}, input?: string) =>
+      runWith(account, command, input, more),
+    /** Runs `edit` with an editor that is a script; `$1` is the file. */
+    edit: (script: string, ...words: string[]) =>
+      runWith(account, ['edit', ...words], undefined, { EDITOR: `sh -c '${script}' -` }),
+    saved: () => readdirSync(join(dirname(account), 'sync-bridge'), { recursive: true }).map(String),
+  }
+}
+
+const toUndo = (number: number) => `To take this back: sync-bridge undo ${number} --write\n`
+
+describe('edit', () => {
+  it('prints lines that it reads as what they were', async () => {
+    const { run, shape, records } = await someone()
+    const before = await shape()
+
+    const printed = await run(['edit', '--print'])
+    const again = await run(['edit', '--yes', '--file', '-'], {}, printed.output)
+
+    expect(printed.output.split('\n').filter((line) => line !== '' && !line.startsWith('#'))).toEqual([
+      'Bookmarks Toolbar/                                                      ^toolbar',
+      '  Title c <https://c.example/>                                          ^c',
+      'Bookmarks Menu/                                                         ^menu',
+      '  News/                                                                 ^news',
+      '    Title b <https://b.example/>                                        ^b',
+      String.raw`  Title a <https://a.example/> #two\ words @k                           ^a`,
+      '  ---                                                                   ^line',
+      String.raw`  \ \\ \<b> #x \^y /\n\u{202e} <https://odd.example/>                   ^odd`,
+      'Other Bookmarks/                                                        ^unfiled',
+      'Mobile Bookmarks/                                                       ^mobile',
+    ])
+    expect([again.errors, again.code]).toEqual(['Nothing to change\n', 0])
+    expect(await shape()).toBe(before)
+    expect((await records()).every(({ stored }) => stored.last_modified > 0)).toBe(true)
+  })
+
+  it('saves what the editor has changed, after showing it, and takes it back', async () => {
+    const { edit, run, shape, records, clear, saved, account } = await someone()
+    const before = await shape()
+    const script = [
+      's/Title a/New/',
+      's/#two.*words @k/#x/',
+      '/\\^c$/d',
+      '/^Other/a\\  Folder/\\n    Fresh <https://fresh.example> #y',
+    ]
+
+    const { errors, code } = await edit(`sed -i "${script.join(';')}" "$1"`, '--yes')
+    const after = await records()
+    const fresh = readTree(after).items.get('unfiled')!.children[0]!
+    const preview = await run(['undo'])
+    const undone = await run(['undo', '--write'])
+
+    expect(errors).toBe(
+      [
+        '+ Other Bookmarks / Folder/',
+        '+ Other Bookmarks / Folder / Fresh <https://fresh.example/> #y',
+        '~ Bookmarks Menu / "Title a" to "New"',
+        '~ Bookmarks Menu / "Title a" to #x',
+        '- Bookmarks Toolbar / Title c <https://c.example/>',
+        '1 folder added, 1 bookmark added, 1 renamed, 1 retagged, 1 deleted',
+        'Saved: 1 folder added, 1 bookmark added, 1 renamed, 1 retagged, 1 deleted',
+        toUndo(1),
+      ].join('\n'),
+    )
+    expect([code, complaints(after)]).toEqual([0, []])
+    expect((await records()).find(({ stored }) => stored.id === fresh)!.clear).toEqual({
+      id: fresh,
+      deleted: true,
+    })
+    expect(preview.errors).toContain('Nothing was written. Add --write to write this.')
+    expect([undone.code, await shape()]).toEqual([0, before])
+    expect(await clear('a')).toMatchObject({ keyword: 'k', tags: ['two words'] })
+    const files = saved().filter((name) => name.endsWith('.json'))
+    expect(files).toHaveLength(2)
+    for (const name of files) {
+      const path = join(dirname(account), 'sync-bridge', name)
+      expect(statSync(path).mode & 0o777).toBe(0o600)
+      expect(readFileSync(path, 'utf8')).not.toMatch(/example|Title|two words/)
+    }
+  })
+
+  it('edits one folder', async () => {
+    const { edit, clear } = await someone()
+
+    const { errors, code } = await edit(
+      'sed -i "s/^News/Nouvelles/; /b.example/d" "$1"',
+      '--folder',
+      'News',
+      '--yes',
+    )
+    const forced = await edit(
+      'sed -i "s/^News/Nouvelles/; /b.example/d" "$1"',
+      '--folder',
+      'News',
+      '--yes',
+      '--delete',
+      '1',
+    )
+
+    expect([errors.split('\n').at(-2), code]).toEqual([
+      'sync-bridge: Nothing was written: this deletes 1 of 1. Add --delete 1 if that is right',
+      1,
+    ])
+    expect(forced.code).toBe(0)
+    expect(await clear('news')).toMatchObject({ title: 'Nouvelles', children: [], parentid: 'menu' })
+  })
+
+  it.each([
+    ['an editor that fails', 'exit 3', 'Nothing was changed: the editor'],
+    ['an empty file', ': > "$1"', 'Nothing was changed: the file is empty'],
+    ['an editor that is not there', 'nowhere "$1"', 'Nothing was changed: the editor'],
+  ])('changes nothing for %s', async (_, script, message) => {
+    const { edit, shape } = await someone()
+    const before = await shape()
+
+    const { errors, code } = await edit(script, '--yes')
+
+    expect(errors).toContain(`sync-bridge: ${message}`)
+    expect([code, await shape()]).toEqual([1, before])
+  })
+
+  it('opens a file that it cannot read again, with the error in it', async () => {
+    const { edit, account, clear } = await someone()
+    const seen = join(dirname(account), 'seen')
+    const script = `head -1 "$1" >> ${seen}; grep -q ERROR "$1" && sed -i /nonsense/d "$1" || (echo nonsense; sed "s/Title a/Kept/" "$1") > ${seen}.new; test -e ${seen}.new && mv ${seen}.new "$1"; true`
+
+    const { code } = await edit(script, '--yes')
+
+    expect(readFileSync(seen, 'utf8').split('\n')[1]).toBe(
+      '# ERROR in line 1: it is no "Title <address>", no "Folder/" and no "---". Correct it, or empty the file to give up.',
+    )
+    expect(code).toBe(0)
+    expect(await clear('a')).toMatchObject({ title: 'Kept' })
+  })
+
+  it.each([
+    ['  New', 'it is no "Title <address>"'],
+    ['Loose <https://x.example>', 'put it into one of the folders at the left'],
+    ['   Odd <https://x.example>', 'indent it by two spaces'],
+    ['      Deep <https://x.example>', 'it is indented below a line that is no folder'],
+    ['  Twice <https://a.example/> ^a', '^a is in line'],
+    ['  Unknown <https://a.example/> ^nope', 'there is no ^nope'],
+    ['  Folder/ ^c', "^c is a bookmark, and can't become a folder"],
+    ['  Bad <nowhere>', '"nowhere" is no address'],
+    ['  Bad <https://x.example> tag', 'write only #tags and a @keyword: tag is neither'],
+    ['  Bad <https://x.example> \\', 'it ends with a backslash'],
+  ])('explains what is wrong with %p', async (line, problem) => {
+    const { run, shape } = await someone()
+    const before = await shape()
+    const { output } = await run(['edit', '--print'])
+    const lines = output.replace(/^.*\^c\n/m, '')
+
+    const { errors, code } = await run(['edit', '--yes', '--file', '-'], {}, `${lines}${line}\n`)
+
+    expect(errors).toStartWith('sync-bridge: Nothing was changed: standard input, line ')
+    expect(errors).toContain(problem)
+    expect([code, await shape()]).toEqual([1, before])
+  })
+
+  it('keeps what another device changes while the editor is open, and names what both changed', async () => {
+    const { account, write, shape, records, clear } = await someone()
+    const marker = join(dirname(account), 'opened')
+    const script = `touch ${marker}; while [ -e ${marker} ]; do sleep 0.02; done; sed -i "s/Title [ab]/Mine/; /.c$/d; /News/s/News/Mine/" "$1"`
+    const running = runWith(account, ['edit', '--yes'], undefined, { EDITOR: `sh -c '${script}' -` })
+    await eventually('the editor is open', () => readdirSync(dirname(account)).includes('opened'))
+    await write(
+      link('a', 'menu', { title: 'Theirs', tags: ['two words'], keyword: 'k' }),
+      folder('news', 'menu', 'News', 'b', 'z'),
+      link('z', 'news'),
+    )
+    unlinkSync(marker)
+
+    const { errors, code } = await running
+
+    expect(errors).toContain('The title of "Theirs" was changed by another device meanwhile: it stays\n')
+    expect(code).toBe(3)
+    expect(await clear('a')).toMatchObject({ title: 'Theirs' })
+    expect(await clear('b')).toMatchObject({ title: 'Mine' })
+    expect(await clear('news')).toMatchObject({ title: 'Mine', children: ['b', 'z'] })
+    expect(await clear('c')).toBeUndefined()
+    expect([complaints(await records()), (await shape()).includes('|Title z|')]).toEqual([[], true])
+  })
+
+  it('does not apply printed lines to what is newer than they', async () => {
+    const { run, write, clear, account } = await someone()
+    const file = join(dirname(account), 'lines')
+    const { output } = await run(['edit', '--print'])
+    writeFileSync(file, output.replace('Title a', 'Mine').replace(/^.*\^line\n/m, ''))
+    await write(
+      link('a', 'menu', { title: 'Theirs', tags: ['two words'], keyword: 'k' }),
+      folder('toolbar', 'places', 'toolbar', 'c', 'z'),
+      link('z', 'toolbar'),
+    )
+
+    const { errors, code } = await run(['edit', '--yes', '--file', file])
+    const without = await run(['edit', '--yes', '--file', '-'], {}, output.replace(/^# As of.*\n/m, ''))
+
+    expect(errors).toContain(
+      '"Theirs" was changed by another device since the lines were printed: it stays\n',
+    )
+    expect(errors).toContain(
+      '"Title z" was changed by another device since the lines were printed: it stays\n',
+    )
+    expect(errors).toContain('Saved: 1 deleted\n')
+    expect(code).toBe(3)
+    expect([await clear('a'), await clear('z')]).toMatchObject([{ title: 'Theirs' }, { title: 'Title z' }])
+    expect(without.errors).toContain('The lines do not say when they were printed')
+  })
+
+  it.skipIf(hasNoTerminals)('asks on the terminal, twice before it deletes more than a third', async () => {
+    const { account, shape } = await someone()
+    const before = await shape()
+    const play = async (answers: string[]) => {
+      const environment = {
+        SYNC_BRIDGE_ACCOUNT: account,
+        XDG_STATE_HOME: dirname(account),
+        PATH: process.env.PATH!,
+      }
+      const EDITOR = 'sed -i "/example/d"'
+      const terminal = startOnTerminal([executablePath, 'edit'], { env: { ...environment, EDITOR } })
+      for (const [index, answer] of answers.entries()) {
+        const question = ['Save this? [y/N]', 'Write the number 4 to confirm:'][index]!
+        await eventually(question, () => terminal.shown().includes(question))
+        terminal.type(`${answer}\r`)
+      }
+      return terminal.child.exited
+    }
+
+    const codes = [await play(['']), await play(['y', 'y'])]
+    const unchanged = await shape()
+    codes.push(await play(['y', '4']))
+
+    expect(unchanged).toBe(before)
+    expect(codes).toEqual([1, 1, 0])
+    expect(await shape()).not.toContain('example')
+  })
+})
+
+describe('rm', () => {
+  it('shows what it would delete, deletes it with --write, and names what is missing', async () => {
+    const { run, records, clear } = await someone()
+
+    const preview = await run(['rm', 'bookmarks', 'news', 'nope'])
+    const untouched = await clear('b')
+    const { output, errors, code } = await run(['rm', 'bookmarks', 'news', '--write'])
+
+    expect(preview.output).toBe(
+      '- Bookmarks Menu / News/\n- Bookmarks Menu / News / Title b <https://b.example/>\n',
+    )
+    expect(preview.errors).toBe(
+      'bookmarks: 2 deleted. Nothing was written. Add --write to write this.\nNot found, or cannot be decrypted: nope\n',
+    )
+    expect([preview.code, untouched?.id]).toEqual([3, 'b'])
+    expect([output, code]).toEqual([preview.output, 0])
+    expect(errors).toBe(`bookmarks: 2 deleted, on all devices after their next sync\n${toUndo(1)}`)
+    expect(complaints(await records())).toEqual([])
+    expect((await records()).filter(({ clear }) => clear!.deleted).map(({ stored }) => stored.id)).toEqual(
+      expect.arrayContaining(['news', 'b']),
+    )
+  })
+
+  it('forgets a site, with its subdomains', async () => {
+    const { run, clear } = await someone()
+
+    const { output, code } = await run(['rm', 'history', '--site', 'example.org', '--write'])
+    const kept = await clear('page2', 'history')
+    const undone = await run(['undo', '--write'])
+
+    expect(output.split('\n').toSorted()).toEqual([
+      '',
+      '- t <https://example.org/>',
+      '- t <https://www.example.org/x>',
+    ])
+    expect([code, kept?.id, undone.code]).toEqual([0, 'page2', 0])
+    expect(await clear('page0', 'history')).toMatchObject({ histUri: 'https://example.org/' })
+  })
+})
+
+describe('set', () => {
+  it('changes a login, and never shows a password', async () => {
+    const { run, clear } = await someone()
+    const words = ['set', 'passwords', '{1}', '--username', 'new', '--password-stdin']
+
+    const preview = await run(words, {}, 'geheim\n')
+    const untouched = await clear('{1}', 'passwords')
+    const { output, errors, code } = await run([...words, '--write'], {}, 'geheim\n')
+    const absent = await run(['set', 'passwords', '{2}', '--username', 'x'])
+
+    expect(preview.output).toBe('~ https://x.example u: username, password, timePasswordChanged\n')
+    expect(untouched).toMatchObject({ username: 'u', password: 'p' })
+    expect([code, output + errors]).toEqual([0, expect.not.stringContaining('geheim')])
+    expect(await clear('{1}', 'passwords')).toMatchObject({ username: 'new', password: 'geheim' })
+    expect(Number((await clear('{1}', 'passwords'))!.timePasswordChanged)).toBeGreaterThan(1)
+    expect([absent.code, absent.errors]).toEqual([1, 'sync-bridge: There is no login "{2}" in passwords\n'])
+  })
+})
+
+describe('undo', () => {
+  it('keeps what was changed since, names it, and takes back the command before it next', async () => {
+    const { run, edit, write, clear } = await someone()
+    await edit('sed -i "s/Title a/One/" "$1"', '--yes')
+    await edit('sed -i "s/Title b/Two/" "$1"', '--yes')
+    await write(link('b', 'news', { title: 'Later' }))
+
+    const second = await run(['undo', '--write'])
+    const first = await run(['undo', '--write'])
+    const nothing = await run(['undo'])
+    const list = await run(['undo', '--list'])
+
+    expect(second.errors).toContain(
+      'The title of "Later" was changed by another device meanwhile: it stays\n',
+    )
+    expect([second.code, first.code]).toEqual([3, 0])
+    expect([await clear('a'), await clear('b')]).toMatchObject([{ title: 'Title a' }, { title: 'Later' }])
+    expect([nothing.code, nothing.errors]).toEqual([
+      1,
+      'sync-bridge: There is nothing to take back for this account\n',
+    ])
+    expect(list.output.split('\n').map((line) => line.replace(/\d{4}-\S+ \S+ +/, ''))).toEqual([
+      '   1  edit    1 renamed (taken back)',
+      '   2  edit    1 renamed (taken back)',
+      '   3  undo    bookmarks: 1 renamed',
+      '',
+    ])
+  })
+
+  it('keeps the last twenty commands, and none with --no-undo', async () => {
+    const { run, saved } = await someone()
+    await run(['add', 'https://none.example/', '--no-undo'])
+    for (let count = 0; count < 22; count += 1) await run(['add', `https://${count}.example/`])
+
+    const numbers = saved().flatMap((name) => /(\d+)\.json$/.exec(name)?.[1] ?? [])
+
+    expect(numbers.map(Number).toSorted((one, other) => one - other)).toEqual(
+      Array.from({ length: 20 }, (_, index) => index + 3),
+    )
+  })
+})
+
+describe('add', () => {
+  it('adds several, from standard input too, into a folder that it makes once', async () => {
+    const { run, records } = await someone()
+
+    const first = await run([
+      'add',
+      'https://one.example',
+      'https://two.example',
+      '--make-folder',
+      'A/B',
+      '--tag',
+      'x',
+    ])
+    const second = await run(['add', '--make-folder', 'A/B'], {}, 'https://three.example Third one\n\n')
+
+    const tree = readTree(await records())
+    const [a] = tree.items.get('unfiled')!.children
+    const [b] = tree.items.get(a!)!.children
+    expect(first.errors).toBe(`Added 2 bookmarks to Other Bookmarks / A / B\n${toUndo(1)}`)
+    expect(tree.items.get(b!)!.children).toEqual(`${first.output}${second.output}`.trim().split('\n'))
+    expect(tree.items.get(second.output.trim())).toMatchObject({
+      title: 'Third one',
+      address: 'https://three.example/',
+    })
+    expect(complaints(await records())).toEqual([])
+  })
+
+  it('leaves none unlisted when four add to one folder at once', async () => {
+    const { run, records, clear } = await someone()
+    const names = ['p', 'q', 'r', 's']
+
+    const results = await Promise.all(
+      names.map((name) => run(['add', `https://${name}.example`, '--folder', 'News'])),
+    )
+
+    expect(results.map(({ code }) => code)).toEqual([0, 0, 0, 0])
+    expect(complaints(await records())).toEqual([])
+    expect((await clear('news'))!.children).toHaveLength(5)
+  })
+})
