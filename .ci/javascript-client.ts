@@ -68,7 +68,7 @@ function compile(outDir: string): void {
   })
   const { diagnostics } = program.emit(undefined, (path, text) => {
     // The compiler leaves the source names in declarations.
-    const own = path.endsWith('.d.ts') ? text.replaceAll(/(from '\.\/[\w-]+)\.ts'/g, "$1.js'") : text
+    const own = path.endsWith('.d.ts') ? text.replaceAll(/(from '\.[\w./-]+)\.ts'/g, "$1.js'") : text
     ts.sys.writeFile(path, own)
   })
   const problems = [...ts.getPreEmitDiagnostics(program), ...diagnostics]

@@ -102,6 +102,16 @@ export {
 } from './record-formats.ts'
 export { forHtml, forMarkdown, forSpreadsheet, printable, jsonText, markdownLink } from './safe-text.ts'
 export type { FormatOptions } from './tables.ts'
+export type {
+  AddressFields,
+  BookmarkFields,
+  CardFields,
+  FormFields,
+  HistoryFields,
+  LoginFields,
+  RecordFields,
+  TabFields,
+} from './record-fields.ts'
 export type { ClientOptions } from './requests.ts'
 export {
   connect,

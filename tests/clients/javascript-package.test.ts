@@ -51,14 +51,16 @@ describe('sync-bridge-client.tgz', () => {
     it('needs nothing else, and has each module with its types', async () => {
       const installed = join(project, 'node_modules/sync-bridge-client')
       const manifest = JSON.parse(readFileSync(join(installed, 'package.json'), 'utf8'))
-      const sources = readdirSync(join(root, 'src/client')).map((name) => name.replace('.ts', ''))
+      const files = readdirSync(join(root, 'src/client'), { recursive: true }).map(String)
+      const sources = files.filter((name) => name.endsWith('.ts')).map((name) => name.replace('.ts', ''))
       const built = sources.flatMap((name) => [`${name}.d.ts`, `${name}.js`])
       expect(readdirSync(join(project, 'node_modules')).filter((name) => !name.startsWith('.'))).toEqual([
         'sync-bridge-client',
       ])
       expect(manifest).toMatchObject({ license: 'MPL-2.0', type: 'module', engines: { node: '>=20' } })
       expect(manifest.dependencies).toBeUndefined()
-      expect(readdirSync(join(installed, 'lib')).toSorted()).toEqual(built.toSorted())
+      const modules = readdirSync(join(installed, 'lib'), { recursive: true }).map(String)
+      expect(modules.filter((name) => /\.[jt]s$/.test(name)).toSorted()).toEqual(built.toSorted())
     })
 
     it.each([
@@ -105,13 +107,17 @@ console.log((await decryptRecord(keysOf('tabs'), { id: 'a', payload })).title, t
 
     it('has types for a strict compiler', async () => {
       const program = `
-import { addBookmark, bookmarkTree, changes, connect, isReadable, type Account, type SyncRecord } from 'sync-bridge-client'
+import { bookmarkTree, changes, connect, isReadable, type Account, type RecordEdit, type SyncRecord } from 'sync-bridge-client'
 import { decryptRecord, type ClearRecord } from 'sync-bridge-client/crypto'
 export async function use(account: Partial<Account>): Promise<string[]> {
   const client = await connect(account, { maxPauses: 0, onNewToken: (token) => void token.length })
   const records: SyncRecord[] = []
   for await (const record of client.collection('bookmarks').records({ since: 1 })) records.push(record)
-  const { id } = await addBookmark(client, { url: 'https://a.example/' })
+  const { records: [added], saved } = await client.edit([{ op: 'add', address: 'https://a.example/' }])
+  const { id } = added!.stored
+  if (saved) await client.undo(saved)
+  const login: RecordEdit<'passwords'> = { op: 'change', id, fields: { username: 'u' } }
+  await client.edit([login], { collection: 'passwords' })
   for await (const { clear } of changes(client)) return [String(clear?.deleted)]
   const marked = bookmarkTree(records.filter(isReadable), ({ stored }) => ({ mark: stored.id.length }))
   const clear: ClearRecord = await decryptRecord(client.keysOf('tabs'), { id })

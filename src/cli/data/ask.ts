@@ -2,13 +2,6 @@ import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 import { printable } from '../../client/safe-text.ts'
 import { ClientError } from '../../client/errors.ts'
 
-/** Whether somebody can be asked: standard input may be a file, the terminal is asked then. */
-export function canAsk(): boolean {
-  const terminal = openTerminal()
-  if (terminal !== null) closeSync(terminal)
-  return terminal !== null
-}
-
 /** Asks on the terminal; false for everything but "y" and "yes". Throws `ClientError` without a terminal; `remedy` says what to do then. */
 export function isConfirmed(question: string, remedy: string): boolean {
   return /^y(es)?$/i.test(askLine(`${question} [y/N] `, remedy))

@@ -11,7 +11,7 @@ import type { Session } from './session.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { Edit, RecordEdit } from '../../client/edit/edit.ts'
 
-/** A change that a command shows, and makes if it is told to. */
+/** A change that a command shows, and makes with `--write`. */
 export interface Change {
   collection: string
   edits: (Edit | RecordEdit)[]

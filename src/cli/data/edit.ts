@@ -97,7 +97,7 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
         return code
       } catch (error) {
         if (!(error instanceof TextError)) throw error
-        // A program that repeats its error would be run for ever.
+        // A program that repeats its error would be run forever.
         if (edited === text || attempts === maxAttempts)
           throw new ClientError(`Nothing was changed: ${error.message}`)
         text = `# ERROR in ${error.message}. Correct it, or empty the file to give up.\n${withoutError(edited)}`
@@ -194,7 +194,7 @@ function readEdits(text: string, { tree, folder }: Shown): Wish {
   return { edits, asOfMs: wanted.asOfMs, left: [] }
 }
 
-/** Without the edits of what other devices have changed since the lines were printed: nobody knows what it was then. */
+/** Without the edits of what other devices have changed since the lines were printed: what it was then is unknown. */
 function keepNewer({ edits, asOfMs, left }: Wish, { tree }: Shown): Wish {
   const isNewer = (id: string) => (tree.items.get(id)?.modifiedMs ?? 0) > asOfMs!
   const kept = edits.flatMap((edit): Edit[] => {
@@ -243,7 +243,7 @@ function countOfItems({ tree, folder }: Shown): number {
   return tops.reduce((count, id) => count + below(tree, id).length, 0)
 }
 
-/** Asks, twice if more than a third would be deleted. Throws `ClientError` if nobody can be asked, or `--yes` does not cover it. */
+/** Asks, twice if more than a third would be deleted. Throws `ClientError` without a terminal, or if `--yes` does not cover it. */
 function isWanted({ deleted }: EditPlan, total: number, { yes, deletes }: Settings): boolean {
   const isMass = deleted > total / 3
   if (yes && deletes !== undefined && deletes !== deleted)

@@ -137,7 +137,7 @@ export class UndoLog {
     this.#folder = isOn ? undoFolder(session.client.account, session.host) : ''
   }
 
-  /** Keeps what is about to be overwritten. Throws `ClientError` if that fails, or somebody does not want it without. */
+  /** Keeps what is about to be overwritten. Throws `ClientError` if that fails, or the user declines to go on without. */
   onWrite(saved: Saved): void {
     if (!this.#isOn) return
     const bytes = JSON.stringify(saved).length

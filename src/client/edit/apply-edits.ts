@@ -30,7 +30,7 @@ export interface Applied {
  * Applies edits in their order; pure. Keeps what Firefox requires: no folder in itself, no item without a folder, roots and kinds as they are,
  * one set of tags and one keyword for each address.
  *
- * `shown`: the tree that the edits were made for. A field that has another value in `tree` was changed by somebody else, and stays.
+ * `shown`: the tree that the edits were made for. A field that has another value in `tree` was changed by another device, and stays.
  */
 export function applyEdits(tree: Tree, edits: readonly Edit[], shown: Tree = tree): Applied {
   const work: Work = { tree, shown, draft: new DraftTree(tree), goals: goalsOf(edits), problems: [] }
@@ -48,7 +48,7 @@ interface Work {
   tree: Tree
   shown: Tree
   draft: DraftTree
-  /** What the edits want in the end, by id: if it is there already, nobody else has changed it. */
+  /** What the edits want in the end, by id: if it is there already, no other device has changed it. */
   goals: Map<string, Partial<ItemFields> & { parent?: string }>
   problems: Problem[]
 }
@@ -150,7 +150,7 @@ function change(work: Work, edit: ChangeEdit): void {
   setShared(work, present, { tags: tags ?? shared.tags, keyword: keyword ?? shared.keyword })
 }
 
-/** The fields to change, without those that somebody else has changed, which are reported. */
+/** The fields to change, without those that another device has changed, which are reported. */
 function unconflicted(work: Work, edit: ChangeEdit): Partial<ItemFields> {
   const { id, fields } = edit
   const wanted: Partial<ItemFields> = normalFields(fields)
@@ -279,7 +279,7 @@ function remove(work: Work, edit: RemoveEdit): void {
   if (!kept.has(id)) draft.remove(id)
 }
 
-/** Whether somebody else has changed an item since it was shown. */
+/** Whether another device has changed an item since it was shown. */
 function isChanged({ tree, shown, goals }: Work, id: string): boolean {
   const now = tree.items.get(id)
   const was = shown.items.get(id)

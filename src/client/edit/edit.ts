@@ -1,9 +1,10 @@
 import { addressOf } from '../addresses.ts'
 import { topId, type Item, type ItemKind } from './tree.ts'
 import type { ClearRecord } from '../crypto.ts'
+import type { RecordFields } from '../record-fields.ts'
 
 /**
- * A change that somebody wants: an intention and not a state, so that it can be applied again to what others have changed meanwhile.
+ * A change as an intention, and not as a state, so that it can be applied again to what others have changed meanwhile.
  * Applied twice, it has the effect of once.
  */
 export type Edit = AddEdit | ChangeEdit | MoveEdit | RemoveEdit
@@ -66,8 +67,8 @@ export interface RemoveEdit {
  * - `invalid`: Firefox does not accept it
  * - `gone`: the item does not exist (any more)
  * - `folder-gone`: the folder does not exist (any more)
- * - `changed`: somebody else has changed the same field
- * - `kept`: somebody else has put an item into a folder that was to be removed
+ * - `changed`: another device has changed the same field
+ * - `kept`: another device has put an item into a folder that was to be removed
  */
 export type ProblemCode = 'invalid' | 'gone' | 'folder-gone' | 'changed' | 'kept'
 
@@ -81,11 +82,16 @@ export interface Problem {
   message: string
 }
 
-/** A change of a record in a collection other than bookmarks. */
-export type RecordEdit =
-  | { op: 'change'; id: string; fields: Record<string, unknown> }
+/** A change of a record in a collection other than bookmarks; `RecordEdit<'passwords'>` knows the fields of logins. */
+export type RecordEdit<Collection extends string = string> =
+  | { op: 'change'; id: string; fields: FieldsOf<Collection> }
   | { op: 'remove'; id: string }
-  | { op: 'add'; id?: string; record: Record<string, unknown> }
+  | { op: 'add'; id?: string; record: FieldsOf<Collection> }
+
+/** A field that is undefined is removed. */
+type FieldsOf<Collection extends string> = Collection extends keyof RecordFields
+  ? Partial<RecordFields[Collection]>
+  : Record<string, unknown>
 
 /** Firefox removes bookmarks with a longer address. */
 const longestAddress = 65_536

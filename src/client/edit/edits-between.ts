@@ -4,7 +4,7 @@ import { normalAddress } from './draft-tree.ts'
 import { rootTitles } from '../bookmarks.ts'
 import { below, type Item, type Tree } from './tree.ts'
 
-/** A tree that somebody wants: items that are new have an empty record or that of a backup, and no version. */
+/** The tree that edits should lead to: items that are new have an empty record or that of a backup, and no version. */
 export type WantedTree = Pick<Tree, 'items'>
 
 /**

@@ -27,7 +27,7 @@ export function readRecordSet(all: Iterable<SyncRecord>): RecordSet {
   return { records, versions, unreadable }
 }
 
-/** Applies edits to records; pure. A field that has another value than in `shown` was changed by somebody else, and stays. */
+/** Applies edits to records; pure. A field that has another value than in `shown` was changed by another device, and stays. */
 export function applyRecordEdits(
   set: RecordSet,
   edits: readonly RecordEdit[],

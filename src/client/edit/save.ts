@@ -37,7 +37,7 @@ export interface SaveOptions {
 
 /** The result of saving edits. */
 export interface SaveResult {
-  /** The edits, or their parts, that were not applied because somebody else changed the same. */
+  /** The edits, or their parts, that were not applied because another device changed the same. */
   problems: Problem[]
   /** The number of records that were written. */
   written: number
@@ -128,7 +128,7 @@ export async function save(
   )
 }
 
-/** Takes back saved edits, as far as nobody has changed the same since. Rejects with `ClientError`. */
+/** Takes back saved edits, except for what was changed since. Rejects with `ClientError`. */
 export async function undo(
   client: EditClient,
   saved: Saved,
