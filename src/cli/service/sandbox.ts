@@ -116,7 +116,7 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
 function issueLinks(links: Links, info: Announcement, host: Host): PageLinks {
   const { bearerToken: token, keyId, bucket, syncKey } = info
   const used = async <Values>(values: Values) => {
-    if (canAsk) host.stdout.write('The link was used. Press Enter for new ones.\n')
+    host.stdout.write(`The link was used.${canAsk ? ' Press Enter for new ones.' : ''}\n`)
     return values
   }
   const issue = () => ({

@@ -1,0 +1,119 @@
+import { afterAll, describe, expect, it } from 'bun:test'
+import { chmodSync, existsSync, readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { accountFile, valuesOf } from '../commands/world.ts'
+import { firefoxPath } from '../firefox/firefox.ts'
+import { startTestBridge } from '../support/bridge.ts'
+import { dieWithParent } from '../support/die-with-parent.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, makeFolder, start, type Running } from '../support/executable.ts'
+
+afterAll(endAll)
+
+/** How to start a browser with a profile of its own. */
+const browsers: Record<string, (profile: string) => string> = {
+  Chromium: (profile) =>
+    `chromium --headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --user-data-dir=${profile}`,
+  Firefox: (profile) => `${firefoxPath} --headless --no-remote --profile ${profile}`,
+}
+
+/** Where each of them keeps the addresses of pages. */
+const histories: Record<string, string> = {
+  Chromium: 'Default/History',
+  Firefox: 'places.sqlite',
+}
+
+interface Desktop {
+  /** The search path of programs. */
+  path: string
+  /** Has the process id of the browser. */
+  pidFile: string
+  /** Where the browser keeps the addresses of pages. */
+  history: string
+}
+
+/** A folder with a program `xdg-open` that opens this browser. */
+function desktop(name: string, profile: string): Desktop {
+  const pidFile = join(profile, 'test-pid')
+  const command = `echo $$ > ${pidFile}; exec ${dieWithParent('TERM').join(' ')} ${browsers[name]!(profile)} "$@" 2>/dev/null`
+  const folder = makeFolder({ 'xdg-open': `#!/bin/sh\nexport HOME=${profile}\n${command}\n` })
+  chmodSync(join(folder, 'xdg-open'), 0o755)
+  return { path: `${folder}:/usr/bin:/bin`, pidFile, history: join(profile, histories[name]!) }
+}
+
+/** Every file below a folder, with its bytes. */
+function filesIn(folder: string): [path: string, bytes: Buffer][] {
+  return readdirSync(folder, { recursive: true, encoding: 'utf8' })
+    .map((name) => join(folder, name))
+    .filter((path) => existsSync(path) && statSync(path).isFile())
+    .map((path) => [path, readFileSync(path)])
+}
+
+/** The files that contain a text, in either of the encodings that browsers use. */
+function holding(files: [path: string, bytes: Buffer][], text: string): string[] {
+  const forms = [Buffer.from(text), Buffer.from(text, 'utf16le')]
+  return files.filter(([, bytes]) => forms.some((form) => bytes.includes(form))).map(([path]) => path)
+}
+
+/** Ends a browser once it has written a page to its history, which takes Chromium ten seconds. */
+async function close({ pidFile, history }: Desktop, page: string): Promise<void> {
+  const pid = Number(readFileSync(pidFile, 'utf8'))
+  await eventually('its history is written', () =>
+    [history, `${history}-wal`].some((path) => existsSync(path) && readFileSync(path).includes(page)),
+  )
+  process.kill(pid, 'SIGTERM')
+  await eventually('the browser has ended', () => !existsSync(`/proc/${pid}`))
+}
+
+describe.each(Object.keys(browsers))('%s', (name) => {
+  it('remembers neither key nor token of "open", nor of the links of the sandbox', async () => {
+    await using bridge = await startTestBridge()
+    const { sandbox, user } = bridge
+    fillSampleData(sandbox, user, { bookmarks: 20, history: 10 })
+    const values = valuesOf(sandbox, user)
+    const profile = makeFolder()
+    const own = desktop(name, profile)
+    const { path } = own
+    const environment = { PATH: path, DISPLAY: ':none', SYNC_BRIDGE_ACCOUNT: accountFile(values) }
+    await using opened = start(['open'], { environment })
+    await eventually('the page has got the account', () => opened.errors().includes('The link was used'))
+    await eventually('it has read everything', () => wasRead(sandbox.requests.storage.entries))
+    await close(own, `${new URL(/http:\S+#/.exec(opened.errors())![0]).origin}/explore`)
+    await using shown: Running = start(['sandbox', '--port', '0'])
+    const [, file] = await shown.line(/^ {2}\. (\S+)$/)
+    const sample = readFileSync(file!, 'utf8')
+    const links = [
+      (await shown.line(/^ {2}(http\S+\/explore#\S+)$/))[1]!,
+      (await shown.line(/^ {2}(http\S+\/docs#\S+)$/))[1]!,
+    ]
+    for (const [index, link] of links.entries()) {
+      const visit = Bun.spawn([join(path.split(':')[0]!, 'xdg-open'), link], { env: { PATH: path } })
+      const used = () => shown.lines.filter((line) => line.startsWith('The link was used')).length
+      await eventually('the page has got the account', () => used() > index)
+      await close(own, link.replace(/#.*/, ''))
+      await visit.exited
+    }
+
+    const files = filesIn(profile)
+    const secrets = ['BEARER_TOKEN', 'SYNC_KEY'].flatMap((line) =>
+      [
+        sample,
+        Object.entries(values)
+          .map((entry) => `${entry.join('=')}\n`)
+          .join(''),
+      ].map((lines) => new RegExp(`\\b${line}='?([^'\\n]+)`).exec(lines)![1]!),
+    )
+    // Else the search would prove nothing.
+    expect(holding(files, '/explore')).toContain(own.history)
+    expect(secrets.map((secret) => secret.length > 100)).toEqual([true, true, true, true])
+    // A part of a secret would be enough to tell that there is one.
+    for (const secret of secrets) expect(holding(files, secret.slice(-40))).toEqual([])
+  }, 180_000)
+})
+
+function wasRead(entries: readonly { target: string }[]): boolean {
+  return ['history', 'tabs', 'passwords'].every((name) =>
+    entries.some(({ target }) => target.includes(`/storage/${name}`)),
+  )
+}
