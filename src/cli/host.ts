@@ -21,6 +21,8 @@ export interface Host extends BridgeHost {
   cwd: string
   /** Variables that added trusted certificates before this program started, which can't be undone. */
   trusting?: string[]
+  /** The variables of proxies that were removed from the environment. */
+  proxies?: Record<string, string | undefined>
   /** Handles a signal, which then no longer ends the process. */
   onSignal(name: 'SIGTERM' | 'SIGINT' | 'SIGHUP', handler: () => void): void
   /** Related processes; absent in tests without processes. */

@@ -16,9 +16,9 @@ export async function run(args: string[], host: Host, programs?: Programs): Prom
   const perform: Perform =
     (handler, { connections } = { connections: true }) =>
     async (...given) => {
-      const { problems, trusting } = scrubEnvironment(connections ? host.environment : {})
+      const { problems, ...removed } = scrubEnvironment(connections ? host.environment : {})
       for (const problem of problems) host.stderr.write(`${problem}\n`)
-      code = problems.length > 0 ? 2 : await handler({ ...host, trusting }, ...given)
+      code = problems.length > 0 ? 2 : await handler({ ...host, ...removed }, ...given)
     }
   const program = createProgram({
     perform,

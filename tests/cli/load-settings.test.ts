@@ -17,7 +17,7 @@ describe('scrubEnvironment', () => {
       PATH: '/bin',
     }
 
-    expect(scrubEnvironment(environment)).toEqual({ problems: [], trusting: ['SSL_CERT_DIR'] })
+    expect(scrubEnvironment(environment)).toMatchObject({ problems: [], trusting: ['SSL_CERT_DIR'] })
     expect(environment).toEqual({ PATH: '/bin' })
   })
 

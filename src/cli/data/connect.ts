@@ -17,6 +17,7 @@ import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-
 import { accountOption, caOption, describeAccountCommand } from './options.ts'
 import { printable } from '../../client/safe-text.ts'
 import { countOf } from './phrases.ts'
+import { useProxy } from './proxy.ts'
 import { trustingFetch, withBridge, type Session } from './session.ts'
 import { askOnTerminal, readPastedLines } from './terminal.ts'
 import { textOf } from '../../client/fields.ts'
@@ -187,6 +188,7 @@ async function disconnect(
     const { refreshToken = '', tokenEndpoint = '', clientId = '' } = given
     const tokens = { refreshToken, tokenEndpoint, clientId }
     requireSafeServers(given)
+    useProxy(host)
     if (isRenewable(tokens)) await revokeRefreshToken(tokens, trustingFetch(ca, host))
     const isKept = Boolean(syncKey) && !forget
     if (isKept) writeAccountFile(path, { keyId, bucket, syncKey, formerKeys, bridgeUrl })

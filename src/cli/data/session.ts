@@ -6,6 +6,7 @@ import { reasonOf } from '../../settings/readers.ts'
 import { startLoopbackBridge } from '../loopback-bridge.ts'
 import { accountPath, keepToken, readAccountFile } from './account-file.ts'
 import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-choice.ts'
+import { useProxy } from './proxy.ts'
 import { RequestObserver } from './request-observer.ts'
 import type { Account } from '../../client/account.ts'
 import type { Host } from '../host.ts'
@@ -73,6 +74,7 @@ export async function withBridge(
 ): Promise<number> {
   const tell = (text: string) => void host.stderr.write(`${printable(text)}\n`)
   requireSafeServers(account)
+  const proxyNote = useProxy(host)
   const fetch = trustingFetch(ca, host)
   const tokenServerUrl = originOfTokenServer(account.tokenServerUrl || mozillaTokenServer)
   const observer = new RequestObserver({
@@ -120,9 +122,20 @@ export async function withBridge(
     )
     if (bridge === null) tell(`Bridge: ${bridgeUrl}`)
     return await work({ client, host, bridgeUrl, fetch, tell })
+  } catch (error) {
+    throw proxyNote === '' ? error : withProxyNote(error, proxyNote)
   } finally {
     await bridge?.stop(1000)
   }
+}
+
+/** An error that says how a proxy was used, if a request got no answer or one of a server that is not asked. */
+function withProxyNote(error: unknown, note: string): unknown {
+  if (!(error instanceof ClientError)) return error
+  const { message, field, status, errno, cause } = error
+  const isUnanswered = status === 503 || (status === null && cause !== undefined)
+  if (!isUnanswered) return error
+  return new ClientError(`${message.replace(/\.$/, '')}. ${note}`, { field, status, errno, cause })
 }
 
 type Fetch = (url: string, init: RequestInit) => Promise<Response>

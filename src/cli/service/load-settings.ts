@@ -58,16 +58,17 @@ export function loadSettings(
 
 /**
  * Removes variables from the environment that would redirect, expose or weaken upstream connections. Call it before the first connection.
- * Returns problems that prevent a start, and variables with an effect that can't be undone: they add trusted certificates unless a bundle
- * is set.
+ * Returns problems that prevent a start, variables with an effect that can't be undone (they add trusted certificates unless a bundle is
+ * set), and those of proxies with their values, for a person's own commands.
  */
 export function scrubEnvironment(environment: Record<string, string | undefined>) {
   const problems = refused
     .filter(([name, harmless]) => !harmless.includes(environment[name] ?? ''))
     .map(([name, , reason]) => `environment: ${name} ${reason}: unset it`)
   const widened = trusting.filter((name) => environment[name])
+  const given = Object.fromEntries(proxies.map((name) => [name, environment[name]]))
   for (const name of [...proxies, ...trusting, ...refused.map(([name]) => name)]) delete environment[name]
-  return { problems, trusting: widened }
+  return { problems, trusting: widened, proxies: given }
 }
 
 // Proxies would see users' credentials, so only the settings decide where these go.
