@@ -1008,6 +1008,7 @@ describe('watch', () => {
 
     const linesSoFar = () => (existsSync(file) ? readFileSync(file, 'utf8').split('\n').slice(0, -1) : [])
     await eventually('the command has got a deletion and 20 bookmarks', () => linesSoFar().length >= 21)
+    const open = readdirSync(`/proc/${watching.pid}/fd`).length
     const code = await watching.stop()
 
     const lines = linesSoFar()
@@ -1016,6 +1017,8 @@ describe('watch', () => {
       all.every(({ collection }) => collection === 'bookmarks'),
     )
     expect([lines.length, watching.lines.length, code]).toEqual([21, 0, 0])
+    // One that stays open for each run would soon be too many.
+    expect(open).toBeLessThan(25)
   })
 
   it('ends the running command with its children, and skips the remaining changes', async () => {

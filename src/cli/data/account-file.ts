@@ -1,22 +1,9 @@
-import { randomUUID } from 'node:crypto'
-import {
-  closeSync,
-  existsSync,
-  fsyncSync,
-  lstatSync,
-  mkdirSync,
-  openSync,
-  readlinkSync,
-  realpathSync,
-  renameSync,
-  rmSync,
-  statSync,
-  writeSync,
-} from 'node:fs'
-import { dirname, join, resolve } from 'node:path'
+import { existsSync, mkdirSync, rmSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { formatAccount, parseAccount, type Account } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
+import { targetOf, writeWhole } from './whole-file.ts'
 import type { Host } from '../host.ts'
 
 /** The path of the account file: `--account`, else `SYNC_BRIDGE_ACCOUNT`, else a file in the user's configuration. */
@@ -74,10 +61,14 @@ export function requireForms(account: Account): void {
 }
 
 /** Saves an account, readable only for its owner. Throws `ClientError`. */
-export function writeAccountFile(path: string, account: Partial<Account>): void {
+export function writeAccountFile(
+  path: string,
+  account: Partial<Account>,
+  host: Pick<Host, 'environment'>,
+): void {
   try {
     mkdirSync(dirname(path), { recursive: true, mode: 0o700 })
-    writeWhole(path, [formatAccount(account)])
+    writeWhole(path, [formatAccount(account)], host)
   } catch (error) {
     throw new ClientError(`Cannot write the account ${path} (${reasonOf(error)})`)
   }
@@ -93,7 +84,7 @@ export function keepToken(path: string, account: Account, host: Host): void {
     // The file may contain another account by now.
     if (parseAccount(text).refreshToken !== account.refreshToken) return
     // A function, because a text may hold references like $&.
-    writeWhole(path, [text.replaceAll(tokenLines, (_, name) => `${name}'${account.token}'`)])
+    writeWhole(path, [text.replaceAll(tokenLines, (_, name) => `${name}'${account.token}'`)], host)
   } catch (error) {
     host.stderr.write(
       `warning: Cannot save the new access token in ${path} (${reasonOf(error)}): the next run has to renew it again\n`,
@@ -107,90 +98,5 @@ export function removeAccountFile(path: string): void {
     for (const each of [targetOf(path), path]) rmSync(each, { force: true })
   } catch (error) {
     throw new ClientError(`Cannot remove the account ${path} (${reasonOf(error)}): remove it yourself`)
-  }
-}
-
-/** The paths of files that are already open, such as standard output. */
-const openFile = /^(?:\/dev\/stdout|\/(?:dev|proc\/self)\/fd\/(\d+))$/
-
-/**
- * Replaces a file atomically, readable only for its owner. Syncs the contents before the rename, so that a power failure leaves no empty
- * file. Devices and pipes are opened and written to; a file that is already open continues after what other programs wrote to it.
- */
-export function writeWhole(path: string, parts: Iterable<string>): void {
-  const file = openWhole(path)
-  try {
-    for (const part of parts) file.write(part)
-    file.finish()
-  } catch (error) {
-    file.abandon()
-    throw error
-  }
-}
-
-/** The same for parts that arrive. */
-export async function streamWhole(path: string, parts: AsyncIterable<string>): Promise<void> {
-  const file = openWhole(path)
-  try {
-    for await (const part of parts) file.write(part)
-    file.finish()
-  } catch (error) {
-    file.abandon()
-    throw error
-  }
-}
-
-/** A file that is being replaced. */
-interface WholeFile {
-  write(text: string): void
-  /** Puts it in place. */
-  finish(): void
-  /** Leaves the former file as it is. */
-  abandon(): void
-}
-
-function openWhole(path: string): WholeFile {
-  const opened = openFile.exec(path)
-  // Renaming would replace a device, such as /dev/null, with a file.
-  if (opened || isSpecial(path)) {
-    const file = opened ? Number(opened[1] ?? 1) : openSync(path, 'w')
-    return {
-      write: (text) => writeText(file, text),
-      finish: () => closeSync(file),
-      abandon: () => closeSync(file),
-    }
-  }
-  const target = targetOf(path)
-  // Not the file's own name, which may already have the maximum length.
-  const draft = join(dirname(target), `.sync-bridge-${randomUUID()}`)
-  const file = openSync(draft, 'wx', 0o600)
-  return {
-    write: (text) => writeText(file, text),
-    finish() {
-      fsyncSync(file)
-      closeSync(file)
-      renameSync(draft, target)
-    },
-    abandon: () => rmSync(draft, { force: true }),
-  }
-}
-
-function writeText(file: number, text: string): void {
-  const bytes = Buffer.from(text)
-  for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
-}
-
-/** Whether the path exists and is not a regular file. */
-export function isSpecial(path: string): boolean {
-  return statSync(path, { throwIfNoEntry: false })?.isFile() === false
-}
-
-/** Follows a symbolic link, also to a file that does not exist yet. */
-function targetOf(path: string): string {
-  try {
-    return realpathSync(path)
-  } catch {
-    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()
-    return isLink ? resolve(dirname(path), readlinkSync(path)) : path
   }
 }

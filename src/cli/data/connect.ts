@@ -21,6 +21,7 @@ import { useProxy } from './proxy.ts'
 import { trustingFetch, withBridge, type Session } from './session.ts'
 import { askOnTerminal, readPastedLines } from './terminal.ts'
 import { textOf } from '../../client/fields.ts'
+import { removeAbandonedDrafts } from './whole-file.ts'
 import type { Host } from '../host.ts'
 
 export const connectCommand: CommandFactory = (perform) =>
@@ -62,7 +63,7 @@ async function connect(given: AccountOptions & { tokenServer?: string }, host: H
       await describe(session)
       const isReset = await followsReset(former, checked, path, session)
       const formerKeys = formerKeysAfter(former, checked.keyId)
-      writeAccountFile(path, { ...checked, token: session.client.account.token, formerKeys })
+      writeAccountFile(path, { ...checked, token: session.client.account.token, formerKeys }, host)
       session.tell(
         `Connected. The account is saved in ${path}. Anyone with this file can read everything you sync.`,
       )
@@ -189,9 +190,10 @@ async function disconnect(
     const tokens = { refreshToken, tokenEndpoint, clientId }
     requireSafeServers(given)
     useProxy(host)
+    removeAbandonedDrafts(host)
     if (isRenewable(tokens)) await revokeRefreshToken(tokens, trustingFetch(ca, host))
     const isKept = Boolean(syncKey) && !forget
-    if (isKept) writeAccountFile(path, { keyId, bucket, syncKey, formerKeys, bridgeUrl })
+    if (isKept) writeAccountFile(path, { keyId, bucket, syncKey, formerKeys, bridgeUrl }, host)
     else removeAccountFile(path)
     const revoked = isRenewable(tokens) ? 'revoked the refresh token and ' : ''
     host.stderr.write(

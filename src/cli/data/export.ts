@@ -7,7 +7,7 @@ import { deviceTabs } from '../../client/record-formats.ts'
 import { printable, printableLine } from '../../client/safe-text.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { interruption } from '../signals.ts'
-import { isSpecial, streamWhole, writeWhole } from './account-file.ts'
+import { isSpecial, streamWhole, writeWhole } from './whole-file.ts'
 import { Argument, oneOf, Option, partialSuccess, UsageError, type CommandFactory } from '../command.ts'
 import { exportEverything } from './export-everything.ts'
 import { collectYoungGarbage, type Host } from '../host.ts'
@@ -104,7 +104,7 @@ async function deliver(
     // Ctrl+C takes effect only when the file is complete, because it would leave a draft with decrypted data. Not for pipes, which may block.
     if (!isSpecial(output))
       for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) host.onSignal(name, () => {})
-    writeWhole(output, parts)
+    writeWhole(output, parts, host)
   } catch (error) {
     throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
   }
@@ -123,7 +123,7 @@ async function deliverStream(
     return
   }
   try {
-    await streamWhole(output, isSpecial(output) ? parts : untilStopped(parts, host))
+    await streamWhole(output, isSpecial(output) ? parts : untilStopped(parts, host), host)
   } catch (error) {
     if (error instanceof ClientError) throw error
     throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)

@@ -8,6 +8,7 @@ import { accountPath, keepToken, readAccountFile } from './account-file.ts'
 import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-choice.ts'
 import { useProxy } from './proxy.ts'
 import { RequestObserver } from './request-observer.ts'
+import { removeAbandonedDrafts } from './whole-file.ts'
 import type { Account } from '../../client/account.ts'
 import type { Host } from '../host.ts'
 
@@ -74,6 +75,7 @@ export async function withBridge(
 ): Promise<number> {
   const tell = (text: string) => void host.stderr.write(`${printable(text)}\n`)
   requireSafeServers(account)
+  removeAbandonedDrafts(host)
   const proxyNote = useProxy(host)
   const fetch = trustingFetch(ca, host)
   const tokenServerUrl = originOfTokenServer(account.tokenServerUrl || mozillaTokenServer)

@@ -79,11 +79,17 @@ function watch(
 /** Runs a shell command with a text on its stdin, and ends it and its children if the signal is aborted; resolves to its exit code. */
 async function runWith(command: string, input: string, signal: AbortSignal): Promise<number> {
   const child = Bun.spawn(['/bin/sh', '-c', command], {
-    stdin: new Blob([input]),
+    // Not a Blob, whose file stays open until the garbage is collected.
+    stdin: 'pipe',
     stdout: 'inherit',
     stderr: 'inherit',
     detached: true,
   })
+  // The command may end without reading it.
+  void Promise.try(async () => {
+    await child.stdin.write(input)
+    await child.stdin.end()
+  }).catch(() => {})
   const end = () => {
     // Its process group, because a shell does not pass signals on to its children.
     if (child.exitCode === null && child.signalCode === null) process.kill(-child.pid, 'SIGTERM')

@@ -1,0 +1,183 @@
+import { randomUUID } from 'node:crypto'
+import {
+  closeSync,
+  existsSync,
+  fsyncSync,
+  lstatSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { hostname } from 'node:os'
+import { basename, dirname, join, resolve } from 'node:path'
+import type { Host } from '../host.ts'
+
+/**
+ * Replaces a file atomically, readable only for its owner. Syncs the contents before the rename, so that a power failure leaves no empty
+ * file. Devices and pipes are opened and written to; a file that is already open continues after what other programs wrote to it. A draft
+ * that is left behind, because the process was killed, is removed by `removeAbandonedDrafts`.
+ */
+export function writeWhole(path: string, parts: Iterable<string>, host: DraftHost): void {
+  const file = openWhole(path, host)
+  try {
+    for (const part of parts) file.write(part)
+    file.finish()
+  } catch (error) {
+    file.abandon()
+    throw error
+  }
+}
+
+/** The same for parts that arrive. */
+export async function streamWhole(
+  path: string,
+  parts: AsyncIterable<string>,
+  host: DraftHost,
+): Promise<void> {
+  const file = openWhole(path, host)
+  try {
+    for await (const part of parts) file.write(part)
+    file.finish()
+  } catch (error) {
+    file.abandon()
+    throw error
+  }
+}
+
+/** A file that is being replaced. */
+interface WholeFile {
+  write(text: string): void
+  /** Puts it in place. */
+  finish(): void
+  /** Leaves the former file as it is. */
+  abandon(): void
+}
+
+/** The paths of files that are already open, such as standard output. */
+const openFile = /^(?:\/dev\/stdout|\/(?:dev|proc\/self)\/fd\/(\d+))$/
+
+function openWhole(path: string, { environment }: DraftHost): WholeFile {
+  const opened = openFile.exec(path)
+  // Renaming would replace a device, such as /dev/null, with a file.
+  if (opened || isSpecial(path)) {
+    const file = opened ? Number(opened[1] ?? 1) : openSync(path, 'w')
+    return {
+      write: (text) => writeText(file, text),
+      finish: () => closeSync(file),
+      abandon: () => closeSync(file),
+    }
+  }
+  const target = targetOf(path)
+  // Not the file's own name, which may already have the maximum length.
+  const draft = join(dirname(resolve(target)), `.sync-bridge-${randomUUID()}`)
+  const note = noteDraft(draft, environment)
+  const remove = (...paths: (string | null)[]) => {
+    for (const each of paths) if (each !== null) rmSync(each, { force: true })
+  }
+  let file: number
+  try {
+    file = openSync(draft, 'wx', 0o600)
+  } catch (error) {
+    remove(note)
+    throw error
+  }
+  return {
+    write: (text) => writeText(file, text),
+    finish() {
+      fsyncSync(file)
+      renameSync(draft, target)
+      closeSync(file)
+      remove(note)
+    },
+    abandon() {
+      closeSync(file)
+      remove(draft, note)
+    },
+  }
+}
+
+function writeText(file: number, text: string): void {
+  const bytes = Buffer.from(text)
+  for (let written = 0; written < bytes.length;) written += writeSync(file, bytes, written)
+}
+
+/** Whether the path exists and is not a regular file. */
+export function isSpecial(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === false
+}
+
+type DraftHost = Pick<Host, 'environment'>
+
+const draftName = /^\.sync-bridge-[\da-f-]{36}$/
+const dayMs = 86_400_000
+
+/** The folder with a note for each draft; null without a home. */
+function notesFolder({ XDG_STATE_HOME, HOME }: DraftHost['environment']): string | null {
+  const state = XDG_STATE_HOME || (HOME && join(HOME, '.local/state'))
+  return state ? join(state, 'sync-bridge', 'drafts') : null
+}
+
+/** The beginning of the notes of this machine, which is followed by the id of the process. */
+const ofThisMachine = () => `${hostname().replaceAll(/[^\w.]/g, '_')}-`
+
+/** Notes where a draft is, before it exists. Returns the note; null if there is no place for it. */
+function noteDraft(draft: string, environment: DraftHost['environment']): string | null {
+  const folder = notesFolder(environment)
+  if (folder === null) return null
+  try {
+    mkdirSync(folder, { recursive: true, mode: 0o700 })
+    const note = join(folder, `${ofThisMachine()}${process.pid}-${randomUUID()}`)
+    writeFileSync(note, draft, { mode: 0o600 })
+    return note
+  } catch {
+    return null
+  }
+}
+
+/** Removes the drafts of processes that were killed, wherever they are; those of other machines after a day. */
+export function removeAbandonedDrafts({ environment, now }: DraftHost & Pick<Host, 'now'>): void {
+  const folder = notesFolder(environment)
+  if (folder === null || !existsSync(folder)) return
+  for (const name of readdirSync(folder)) {
+    try {
+      const note = join(folder, name)
+      const pid = name.startsWith(ofThisMachine()) ? parseInt(name.slice(ofThisMachine().length), 10) : NaN
+      const isOver = Number.isNaN(pid) ? now() - statSync(note).mtimeMs > dayMs : !isOtherProcess(pid)
+      if (!isOver) continue
+      const draft = readFileSync(note, 'utf8')
+      // Nothing else, whatever the note says.
+      if (draftName.test(basename(draft))) rmSync(draft, { force: true })
+      rmSync(note)
+    } catch {
+      // Another process has removed it, or the next one will.
+    }
+  }
+}
+
+/** Whether this is another process that runs. This one writes no draft yet, but in a container an earlier one had the same id. */
+function isOtherProcess(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return pid !== process.pid
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== 'ESRCH'
+  }
+}
+
+/** Follows a symbolic link, also to a file that does not exist yet. */
+export function targetOf(path: string): string {
+  try {
+    return realpathSync(path)
+  } catch {
+    const isLink = lstatSync(path, { throwIfNoEntry: false })?.isSymbolicLink()
+    return isLink ? resolve(dirname(path), readlinkSync(path)) : path
+  }
+}
