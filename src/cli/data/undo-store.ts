@@ -12,7 +12,7 @@ import { join } from 'node:path'
 import { fieldsOf, listOf, numberOf, textOf } from '../../client/fields.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import { writeWhole } from './account-file.ts'
+import { writeWhole } from './whole-file.ts'
 import { isConfirmed } from './ask.ts'
 import type { Account } from '../../client/account.ts'
 import type { Saved, SavedRecord } from '../../client/edit/saved.ts'
@@ -109,13 +109,13 @@ function savedRecord(value: unknown): SavedRecord {
 
 /** Marks an entry as taken back, so that the next `undo` takes the one before it. Throws `ClientError`. */
 export function markUndone(owner: Owner, entry: UndoEntry, host: Host): void {
-  writeEntry(undoFolder(owner, host), { ...entry, isUndone: true })
+  writeEntry(undoFolder(owner, host), { ...entry, isUndone: true }, host)
 }
 
-function writeEntry(folder: string, { number, ...entry }: UndoEntry): void {
+function writeEntry(folder: string, { number, ...entry }: UndoEntry, host: Pick<Host, 'environment'>): void {
   const path = pathOf(folder, number)
   try {
-    writeWhole(path, [JSON.stringify({ version: 1, ...entry })])
+    writeWhole(path, [JSON.stringify({ version: 1, ...entry })], host)
   } catch (error) {
     throw new ClientError(`Cannot write ${path} (${reasonOf(error)})`)
   }
@@ -145,7 +145,7 @@ export class UndoLog {
     try {
       const { number } = (this.#entry ??= this.#begin())
       this.#entry = { ...this.#newEntry(number), saved: [saved] }
-      writeEntry(this.#folder, this.#entry)
+      writeEntry(this.#folder, this.#entry, this.#session.host)
     } catch (error) {
       const reason = error instanceof ClientError ? error.message : `${this.#folder} (${reasonOf(error)})`
       throw new ClientError(
@@ -160,7 +160,7 @@ export class UndoLog {
     const { number } = this.#entry
     if (saved === null) rmSync(pathOf(this.#folder, number), { force: true })
     else {
-      writeEntry(this.#folder, { ...this.#newEntry(number), summary, saved: [saved] })
+      writeEntry(this.#folder, { ...this.#newEntry(number), summary, saved: [saved] }, this.#session.host)
       this.#session.tell(`To take this back: sync-bridge undo ${number} --write`)
     }
     this.#rotate()
