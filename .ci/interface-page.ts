@@ -66,8 +66,8 @@ export function interfacePages(): Page[] {
         {
           title: 'Log events',
           kind: 'log event',
-          note: 'The `event` of a line. Every line has `time`, `level` and `event`; `logging_level = warning` drops info and debug.',
-          table: ['Event', 'Level', 'Meaning'],
+          note: 'The `event` of a line. Every line has `time`, `level` and `event`; `logging_level = warning` drops info and debug. 1.x may add or change the other fields.',
+          table: ['Event', 'Level', 'Fields', 'Meaning'],
           entries: eventEntries(),
         },
         {
@@ -187,7 +187,11 @@ function commandEntries(): Entry[] {
 
 function eventEntries(): Entry[] {
   return Object.entries(logEvents).flatMap(([level, events]) =>
-    Object.entries(events).map(([name, meaning]: [string, string]): Entry => [name, meaning, level]),
+    Object.entries(events).map(
+      ([name, [meaning, ...fields]]: [string, readonly [string, ...string[]]]): Entry => {
+        return [name, meaning, level, fields.map((field) => `\`${field.replace('?', '')}\``).join(', ')]
+      },
+    ),
   )
 }
 

@@ -1,4 +1,4 @@
-import type { LogEvent } from './log-events.ts'
+import type { LogEvent, LogFields, LogValue } from './log-events.ts'
 
 /** The journal priority of each level, see sd-daemon(3), and its colour in a terminal. */
 const levels = {
@@ -9,10 +9,11 @@ const levels = {
 }
 
 type LogLevel = keyof typeof levels
-type Logger = (event: LogEvent, fields?: LogFields) => void
-
-/** Fields that are undefined are left out. */
-export type LogFields = Record<string, string | number | boolean | null | undefined>
+type Logger = <Event extends LogEvent>(event: Event, ...fields: FieldsArgument<Event>) => void
+/** Only an event without fields needs no argument for them. */
+type FieldsArgument<Event extends LogEvent> =
+  Record<string, never> extends LogFields<Event> ? [fields?: LogFields<Event>] : [fields: LogFields<Event>]
+type Fields = Record<string, LogValue>
 
 /** Writes each event as exactly one line, whatever the values of its fields are. Values are cut to 256 characters. */
 export interface Log extends Record<LogLevel, Logger> {
@@ -37,7 +38,7 @@ export interface LogOptions {
 export function createLog({ renderer, level, write, now, colour, priorities }: LogOptions): Log {
   const logger =
     (own: LogLevel): Logger =>
-    (event, fields = {}) => {
+    (event, fields: Fields = {}) => {
       if (!isLogged(log, own)) return
       const time = new Date(now()).toISOString()
       const line =
@@ -45,7 +46,7 @@ export function createLog({ renderer, level, write, now, colour, priorities }: L
       write(priorities ? `<${levels[own].priority}>${line}` : line)
     }
   const paint = (code: number, text: string) => (colour ? `\x1b[${code}m${text}\x1b[0m` : text)
-  const asText = (time: string, own: LogLevel, event: LogEvent, fields: LogFields) => {
+  const asText = (time: string, own: LogLevel, event: LogEvent, fields: Fields) => {
     const pairs = Object.entries(fields)
       .filter(([, value]) => value !== undefined)
       .map(([name, value]) => `${paint(36, name)}=${plain(value)}`)
@@ -69,8 +70,8 @@ export function isLogged(log: Pick<Log, 'level'>, level: LogLevel): boolean {
 /** Maximum length of a value; longer ones are cut. */
 const maxValueLength = 256
 
-function renderJson(time: string, level: LogLevel, event: LogEvent, fields: LogFields): string {
-  const line: LogFields = { time, level, event }
+function renderJson(time: string, level: LogLevel, event: LogEvent, fields: Fields): string {
+  const line: Fields = { time, level, event }
   for (const [name, value] of Object.entries(fields)) {
     line[name] = typeof value === 'string' ? cutText(value, maxValueLength) : value
   }
@@ -78,7 +79,7 @@ function renderJson(time: string, level: LogLevel, event: LogEvent, fields: LogF
 }
 
 /** Formats a value, quoted if it could be misread. */
-function plain(value: LogFields[string]): string {
+function plain(value: LogValue): string {
   if (typeof value !== 'string') return String(value)
   return /^[\w./:@+*%,;?&~<>()[\]{}$-]{1,256}$/.test(value) ? value : quoteText(value, maxValueLength)
 }

@@ -1,11 +1,11 @@
 import { ServiceError, UpstreamError } from '../domain/errors.ts'
-import { isLogged, type Log, type LogFields } from '../observability/log.ts'
+import { isLogged, type Log } from '../observability/log.ts'
 import { isSource } from '../protocol/envelope.ts'
 import type { TransactionEvent } from '../batch/context.ts'
 import type { CredentialsEvent } from '../credentials/credentials.ts'
 import { redisTroubles, type RedisTrouble } from '../credentials/redis-store.ts'
 import { rejectionReasons, type RejectionReason } from '../load/permits.ts'
-import type { LogEvent } from '../observability/log-events.ts'
+import type { LogFields } from '../observability/log-events.ts'
 import type { Registry } from '../observability/registry.ts'
 import type { Statsd } from '../observability/statsd.ts'
 import type { Reply } from '../protocol/reply.ts'
@@ -51,7 +51,10 @@ export function createObservers(
 
   // Logs an event with the same reason at most once a minute, because one line per request would bury everything else.
   const quietUntilMs = new Map<string, number>()
-  function warnOncePerMinute(event: LogEvent, fields: LogFields): void {
+  function warnOncePerMinute<Event extends 'redis error' | 'load shed'>(
+    event: Event,
+    fields: LogFields<Event> & { reason: string },
+  ): void {
     // Not by `code`, which can be any word of a Redis server.
     const name = `${event} ${fields.reason}`
     if (now() < (quietUntilMs.get(name) ?? 0)) return
@@ -143,7 +146,7 @@ const withoutRedis =
   'requests continue without the shared cache: check service.cache_url, or set service.cache_backend = memory'
 
 /** The log fields of a request: no secrets and no record ids. */
-function requestFields(call: Call, { status, errno, body }: Reply, durationMs: number): LogFields {
+function requestFields(call: Call, { status, errno, body }: Reply, durationMs: number): LogFields<'request'> {
   const { method, route, requestId, work } = call
   const toTenths = (ms: number) => Math.round(ms * 10) / 10
   return {

@@ -78,7 +78,7 @@ async function lineOn(output: { isTty: boolean; isJournal: boolean }, environmen
     return null
   }
   const { log, flush } = createOutputLog(settings, fakeHost({}, environment), { ...output, write })
-  log.warning('redis error')
+  log.warning('the new executable needs a restart')
   await flush()
   return written
 }
@@ -89,6 +89,8 @@ describe('createOutputLog', () => {
   it('colours text on a terminal, unless NO_COLOR is set', async () => {
     expect(await lineOn(terminal, {})).toContain('\x1b[33mwarning')
     expect(await lineOn(terminal, { NO_COLOR: '' })).toContain('\x1b[33mwarning')
-    expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(/^[\d-]+T[\d:.]+Z warning redis error\n$/)
+    expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(
+      /^[\d-]+T[\d:.]+Z warning the new executable needs a restart\n$/,
+    )
   })
 })

@@ -1,9 +1,14 @@
 import { describe, expect, it } from 'bun:test'
 import { assert, constantFrom, property, string } from 'fast-check'
 
-import { createLog, isLogged, type LogOptions } from '../../src/observability/log.ts'
+import { createLog, isLogged, type Log, type LogOptions } from '../../src/observability/log.ts'
+import type { LogEvent, LogValue } from '../../src/observability/log-events.ts'
 
-function logTo(lines: string[], options: Partial<LogOptions> = {}) {
+/** A log that accepts any fields. */
+type LooseLog = Pick<Log, 'level'> &
+  Record<(typeof levels)[number], (event: LogEvent, fields?: Record<string, LogValue>) => void>
+
+function logTo(lines: string[], options: Partial<LogOptions> = {}): LooseLog {
   const write = (line: string) => void lines.push(line)
   const now = () => Date.UTC(2026, 0, 2, 3, 4, 5, 678)
   return createLog({
@@ -14,7 +19,7 @@ function logTo(lines: string[], options: Partial<LogOptions> = {}) {
     colour: false,
     priorities: false,
     ...options,
-  })
+  }) as unknown as LooseLog
 }
 
 const levels = ['debug', 'info', 'warning', 'error'] as const
