@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where to get the source, for __version__: by default the public address of the repository.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises build site pictures bench client python-client deb dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises pages build site pictures bench client python-client deb dist clean
 
 help: ## shows this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -19,10 +19,12 @@ run: build ## starts a storage with sample data, and a bridge to it
 test: build client ## every test, against real servers and the executable
 	@BUN="$(BUN)" bash tests/run.sh
 
-# The folders that need no other programs, no executable and no idle machine.
-FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ service/ cli/ spec/
+# What needs no other programs, no executable and no idle machine.
+FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ service/ cli/ spec/ client/ \
+	load/ explorer/ faults/broken-reads.test.ts operate/words.test.ts operate/documentation.test.ts operate/promises.test.ts \
+	clients/javascript-package.test.ts
 
-test-fast: node_modules ## the tests that take less than half a minute
+test-fast: node_modules client ## the tests that take less than half a minute
 	@$(BUN) test --timeout 60000 --parallel=2 $(addprefix tests/,$(FAST))
 
 test-tools: ## installs the programs that tests start, from Debian's packages
@@ -42,6 +44,8 @@ format: node_modules ## formats everything
 
 settings-page: node_modules ## docs/settings.md, after a change of the settings
 	@$(BUN) .ci/settings-page.ts
+
+pages: settings-page commands-page promises ## every generated page, after a change of names that users see
 
 promises: node_modules ## the pages of names that 1.x keeps, after a change of one
 	@$(BUN) .ci/interface-page.ts

@@ -18,7 +18,7 @@ Write \`service.<name> = value\` anywhere, or \`<name> = value\` in a section \`
 comments. \`SERVICE_<NAME>\` in the environment overrides the file. A secret can be a file of its name in systemd's credentials directory.
 
 *Upstream* is the token server and the storage. A reload (SIGHUP, \`systemctl reload\`) applies the settings marked "yes" at once. Others need
-a new process, which a reload starts under systemd.
+a restart.
 `
 
 /** A task of an operator, and the settings for it. */

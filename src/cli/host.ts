@@ -12,7 +12,7 @@ export interface Host extends BridgeHost {
   environment: Record<string, string | undefined>
   /** Reads a file of at most 4 MiB; throws an error with the `code` of the operating system. */
   readFile(path: string): string
-  /** Who may read a file besides its owner; null: nobody. */
+  /** Who may read a file besides its owner; null: no one. */
   otherReaders(path: string): 'every user' | 'its group' | null
   /** Path of this executable; of the runtime if run from source. */
   executablePath: string

@@ -14,7 +14,7 @@ const localHost = /^(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?$/
 
 /**
  * Listens for requests besides those to the bridge. Throws if the address can't be used. All listeners are opened here, because the
- * runtime's development mode, which is the default, shows source files and stack traces to whoever asks.
+ * runtime's development mode, which is the default, shows source files and stack traces to any client.
  */
 export function openListener(
   { isLocal, ...address }: ListenerOptions,

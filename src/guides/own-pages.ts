@@ -27,7 +27,7 @@ interface Handover {
 const codeLifetimeMs = 60_000
 const codeBytes = 16
 
-/** Creates the pages. Whoever listens must reject requests for other hosts than this machine. */
+/** Creates the pages. The listener must reject requests for other hosts than this machine. */
 export function createOwnPages({ bridgeUrl, writable, monotonicNow, randomBytes }: OwnPagesOptions) {
   const bridge = new URL(bridgeUrl).origin
   const api = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/`

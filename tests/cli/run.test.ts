@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
 import { createProgram, run, usageProblem } from '../../src/cli/run.ts'
+import { exportFormats } from '../../src/client/export-formats.ts'
 import { version } from '../../src/version.ts'
 import { casesOf } from '../settings/cases.ts'
 import { fakeHost, fakeCommands, minimalIni } from './fake-host.ts'
@@ -58,9 +59,9 @@ completion bsh
 export bookmark
   command-argument value 'bookmark' is invalid for argument 'WHAT'. Did you mean bookmarks?
 export tabs -f html
-  tabs cannot be written as html: use json, csv, urls, markdown
+  tabs cannot be written as html: use ${Object.keys(exportFormats.tabs).join(', ')}
 export bookmarks --format xml
-  option '-f, --format <FORMAT>' argument 'xml' is invalid. Use html, json, firefox-json, csv, urls, markdown.
+  option '-f, --format <FORMAT>' argument 'xml' is invalid. Use ${[...new Set(Object.values(exportFormats).flatMap(Object.keys))].join(', ')}.
 backup dir --keep 0
   option '--keep <N>' argument '0' is invalid. Write a number from 1 to 999999.
 export tabs --folder x
