@@ -118,7 +118,13 @@ export interface Everything {
  */
 export function* everythingJson({ records, incomplete, exportedAt }: Everything): Generator<string> {
   const writer = new EverythingWriter()
-  const collections = Map.groupBy(records, ({ collection }) => collection)
+  const collections = new Map<string, SyncRecord[]>()
+  // Not `Map.groupBy`, which Node 20 lacks.
+  for (const record of records) {
+    const found = collections.get(record.collection)
+    if (found) found.push(record)
+    else collections.set(record.collection, [record])
+  }
   yield writer.begin(exportedAt)
   for (const [collection, found] of collections) {
     yield writer.collection(collection)
