@@ -110,7 +110,7 @@ async function deliver(
   }
 }
 
-/** The same for parts that arrive. Ctrl+C ends it, and leaves the file as it was. */
+/** The same for parts that arrive. Ctrl+C stops it, and leaves the file as it was. */
 async function deliverStream(
   parts: AsyncGenerator<string>,
   output: string | null,
