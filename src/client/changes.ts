@@ -1,15 +1,24 @@
 import { ClientError } from './errors.ts'
 import { rest } from './pauses.ts'
-import type { SyncRecord } from './collection.ts'
-import type { SyncClient } from './sync-client.ts'
+import type { CollectionInfo } from './answers.ts'
+import type { Collection, SyncRecord } from './collection.ts'
+import type { Requests } from './requests.ts'
+
+/** The part of a client that is needed to watch its account. */
+interface Watched {
+  readonly requests: Requests
+  collections(signal?: AbortSignal): Promise<CollectionInfo[]>
+  collection(name: string): Collection
+  forgetKeys(): void
+}
 
 /** What to watch, and how often. */
 export interface WatchOptions {
   /** In ms since 1970. @default now */
   since?: number
-  /** @default all except `crypto`, `meta` and those in `except` */
+  /** @default all except `crypto`, `meta` and those in `exclude` */
   collections?: string[]
-  except?: string[]
+  exclude?: string[]
   /** The pause between rounds; longer if the bridge asks for it with `Backoff`. @default 60 */
   everySeconds?: number
   signal?: AbortSignal
@@ -22,7 +31,7 @@ export interface WatchOptions {
  * changed. Doesn't see records deleted without a tombstone; Firefox always writes one. Ends when the signal is aborted. Rejects with
  * `ClientError` if the first round fails, or if the credentials are rejected.
  */
-export async function* changes(client: SyncClient, options: WatchOptions = {}): AsyncGenerator<SyncRecord> {
+export async function* changes(client: Watched, options: WatchOptions = {}): AsyncGenerator<SyncRecord> {
   const { everySeconds = 60, signal, onError } = options
   /** The last change of each collection that was yielded. */
   let known: Map<string, number> | null = null
@@ -79,6 +88,6 @@ function byTime({ stored: left }: SyncRecord, { stored: right }: SyncRecord): nu
   return left.last_modified - right.last_modified
 }
 
-function isWatched(name: string, { collections, except = [] }: WatchOptions): boolean {
-  return collections ? collections.includes(name) : !['crypto', 'meta', ...except].includes(name)
+function isWatched(name: string, { collections, exclude = [] }: WatchOptions): boolean {
+  return collections ? collections.includes(name) : !['crypto', 'meta', ...exclude].includes(name)
 }

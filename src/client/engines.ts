@@ -35,15 +35,15 @@ export function readBookmark(clear: Fields): Bookmark {
     description: textOf(clear.description),
     parentId: textOf(clear.parentid),
     childIds: textsOf(clear.children),
-    addedMs: readAddedMs(clear.dateAdded),
+    addedMs: readAddedMs(numberOf(clear.dateAdded)),
   }
 }
 
 /** The year 5138; larger numbers can't be ms. Some programs write microseconds, like Firefox's database. */
 const latestMs = 100_000_000_000_000
 
-function readAddedMs(dateAdded: unknown): number {
-  return momentOf(dateAdded, numberOf(dateAdded) > latestMs ? 1 / 1000 : 1)
+function readAddedMs(added: number): number {
+  return momentOf(added > latestMs ? added / 1000 : added)
 }
 
 /** A record of `history`. */
@@ -78,7 +78,10 @@ const visitKinds: (string | undefined)[] = [
 export function readVisitedPage(clear: Fields): VisitedPage {
   const visits = listOf(clear.visits)
     .map(fieldsOf)
-    .map(({ date, type }) => ({ atMs: momentOf(date, 1 / 1000), kind: visitKinds[numberOf(type)] ?? '' }))
+    .map(({ date, type }) => ({
+      atMs: momentOf(numberOf(date) / 1000),
+      kind: visitKinds[numberOf(type)] ?? '',
+    }))
     .filter(({ atMs }) => atMs > 0)
     .toSorted((left, right) => right.atMs - left.atMs)
   return { url: textOf(clear.histUri), title: textOf(clear.title), visits }
@@ -106,9 +109,9 @@ export function readLogin(clear: Fields): Login {
     realm: textOf(clear.httpRealm),
     userName: textOf(clear.username),
     password: textOf(clear.password),
-    createdMs: momentOf(clear.timeCreated),
-    lastUsedMs: momentOf(clear.timeLastUsed),
-    passwordChangedMs: momentOf(clear.timePasswordChanged),
+    createdMs: momentOf(numberOf(clear.timeCreated)),
+    lastUsedMs: momentOf(numberOf(clear.timeLastUsed)),
+    passwordChangedMs: momentOf(numberOf(clear.timePasswordChanged)),
   }
 }
 
@@ -133,7 +136,7 @@ export function readTabs(clear: Fields): { device: string; tabs: Tab[] } {
       return {
         title: textOf(title),
         url: textOf(listOf(urlHistory)[0]),
-        lastUsedMs: momentOf(lastUsed, 1000),
+        lastUsedMs: momentOf(numberOf(lastUsed) * 1000),
       }
     })
     .filter(({ url }) => url !== '')
@@ -230,14 +233,14 @@ const engines: Record<string, Engine> = {
     line(clear) {
       const { kind, title, url, tags } = readBookmark(clear)
       if (kind === 'separator') return '----'
-      return kind === 'folder' ? `${title}/` : [title, `<${url}>`, ...tags.map((tag) => `#${tag}`)].join(' ')
+      return kind === 'folder' ? `${title}/` : joined(title, `<${url}>`, ...tags.map((tag) => `#${tag}`))
     },
   },
   history: {
     fields: { histUri: 'text', title: 'text', visits: 'records' },
     required: () => ['histUri'],
     name: ({ title }) => textOf(title),
-    line: ({ title, histUri }) => `${textOf(title)} <${textOf(histUri)}>`,
+    line: ({ title, histUri }) => joined(textOf(title), `<${textOf(histUri)}>`),
   },
   passwords: {
     fields: {
@@ -254,7 +257,7 @@ const engines: Record<string, Engine> = {
     },
     required: () => ['hostname', 'password'],
     name: ({ hostname }) => textOf(hostname),
-    line: ({ hostname, username }) => `${textOf(hostname)} ${textOf(username)}`,
+    line: ({ hostname, username }) => joined(textOf(hostname), textOf(username)),
   },
   forms: {
     fields: { name: 'text', value: 'text' },
@@ -295,6 +298,10 @@ const otherEngine: Engine = {
   name: (clear) => firstText(clear, ['title', 'name', 'guid']),
 }
 
+function joined(...parts: string[]): string {
+  return parts.filter((part) => part !== '').join(' ')
+}
+
 function firstText(fields: Fields, names: string[]): string {
   return names.map((name) => textOf(fields[name])).find((text) => text !== '') ?? ''
 }
@@ -313,7 +320,7 @@ export function nameRecord(collection: string, clear: Fields): string {
 export function describeRecord(collection: string, clear: Fields): string {
   if (clear.deleted === true) return ''
   const { name, line = name } = engineOf(collection)
-  return line(clear).trim()
+  return line(clear)
 }
 
 /** How a record differs from what its engine writes, such as `"children" is not a list of ids`; null if it does not. */

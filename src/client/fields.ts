@@ -12,7 +12,7 @@ export function textOf(value: unknown): string {
 export function numberOf(value: unknown): number {
   // Number() throws for some objects, and reads true, null and blank text as numbers.
   if (typeof value === 'number') return value
-  return typeof value === 'string' && value.trim() !== '' ? Number(value) : NaN
+  return typeof value === 'string' && /^-?\d{1,17}(?:\.\d{1,17})?$/.test(value) ? Number(value) : NaN
 }
 
 /** An array, or an empty array for any other type. */
@@ -39,15 +39,10 @@ export function webAddress(value: unknown): string | null {
   return typeof value === 'string' && /^https?:\/\//i.test(value) ? value : null
 }
 
-/** The end of what a `Date` can represent. */
-const endOfTimeMs = 8.64e15
+/** The end of the year 9999: later times are mistakes, and have no common form. */
+const latestMs = 253_402_300_799_999
 
-export function isMoment(ms: number): boolean {
-  return ms > 0 && ms < endOfTimeMs
-}
-
-/** A time in ms since 1970; 0 if the value is none. `unitMs`: the unit of the value. */
-export function momentOf(value: unknown, unitMs = 1): number {
-  const ms = numberOf(value) * unitMs
-  return isMoment(ms) ? ms : 0
+/** A time in ms since 1970; 0 if it is none. */
+export function momentOf(ms: number): number {
+  return ms > 0 && ms <= latestMs ? ms : 0
 }

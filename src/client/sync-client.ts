@@ -7,7 +7,8 @@ import {
   type CollectionInfo,
   type TransactionResponse,
 } from './answers.ts'
-import { Collection } from './collection.ts'
+import { changes, type WatchOptions } from './changes.ts'
+import { Collection, type SyncRecord } from './collection.ts'
 import { collectionKeys, encryptRecord, keyPairFromHex, type ClearRecord, type KeyPair } from './crypto.ts'
 import { ClientError } from './errors.ts'
 import { Requests, type ClientOptions } from './requests.ts'
@@ -106,6 +107,11 @@ export class SyncClient {
   /** Takes back what `edit`, `remove` or `undo` has saved, except for what was changed since. Rejects with `ClientError`. */
   async undo(saved: Saved, options: SaveOptions = {}): Promise<SaveResult> {
     return undo(this, saved, options)
+  }
+
+  /** Yields changed records, as the function `changes` does. */
+  changes(options: WatchOptions = {}): AsyncGenerator<SyncRecord> {
+    return changes(this, options)
   }
 
   /** Reads the root view. */

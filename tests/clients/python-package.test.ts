@@ -5,11 +5,19 @@ import {
   bookmarkTree,
   checkAccount,
   connect,
+  describeRecord,
+  deviceTabs,
+  exportFormats,
+  faultOf,
   formatAccount,
   isReadable,
+  isUsable,
+  nameRecord,
   parseAccount,
+  readVisitedPage,
   walk,
   type ClearRecord,
+  type ReadableRecord,
   type SyncClient,
   type SyncRecord,
 } from '../../src/client/index.ts'
@@ -24,6 +32,8 @@ import { eventually } from '../support/eventually.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
 import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-proxy.ts'
 import { linesIn, runProgram, runToEnd } from '../support/processes.ts'
+import { Chance } from '../fuzz/chance.ts'
+import { hostileAccount, HostileBridge, oddValues } from '../fuzz/hostile-answers.ts'
 import { findPython, installInto } from './python.ts'
 
 const root = join(import.meta.dir, '../..')
@@ -155,6 +165,100 @@ function planFor(path: string, ...faults: Fault[]): () => number {
   return () => asked
 }
 
+/** Records of each collection, some with odd values, nasty texts and unusual places. */
+function randomRecords(chance: Chance): Record<string, ClearRecord[]> {
+  const texts = [
+    'plain',
+    '',
+    '=1+1',
+    '-x',
+    '＝1',
+    'a "quoted", text',
+    '<b>&amp;"',
+    '*_`[x](y)`',
+    '![i](https://x/)',
+    '#~|',
+    'red \u001b[31m',
+    'C1 \u009b2J',
+    'turned \u202e \u2066 \u200f',
+    'half \ud83d',
+    'two\r\nlines\tand',
+    '\0',
+    'Ω 日本 👍',
+    'www.x.example',
+    'a\u00a0b\u2028c\ufeff',
+    "it's \\&lt;",
+  ]
+  const urls = [
+    'https://a.example/?q=1&lt;',
+    'https://b.example/a b<>',
+    'place:sort=8',
+    'javascript:"x"',
+    '\thttps://c/\n',
+  ]
+  const text = () => chance.text(texts, 2)
+  const value = (usual: unknown) => (chance.isTrue(0.08) ? chance.of(oddValues) : usual)
+  const moment = () =>
+    chance.of([
+      0,
+      1,
+      1_500_000_000_123,
+      1_500_000_000_123_456,
+      1e300,
+      '1500000000000',
+      253_402_300_800_000,
+      -1,
+    ])
+  const ids = Array.from({ length: 60 }, (_, index) => `bookmark${String(index).padStart(4, '0')}`)
+  const folders = ['menu', 'toolbar', 'unfiled', 'mobile', ...ids.slice(0, 15)]
+  const make = (id: string, fields: Record<string, unknown>): ClearRecord => ({
+    id,
+    ...Object.fromEntries(Object.entries(fields).map(([name, usual]) => [name, value(usual)])),
+  })
+  return {
+    bookmarks: [...folders.slice(0, 4), ...ids].map((id) => {
+      const isFolder = folders.includes(id)
+      const children = chance.some(12, () => chance.of(ids))
+      const type = isFolder ? 'folder' : chance.of(['bookmark', 'bookmark', 'separator', 'livemark', 'query'])
+      const place = { type, title: text(), parentid: chance.of(folders), dateAdded: moment() }
+      const link = {
+        bmkUri: chance.of(urls),
+        tags: chance.some(3, text),
+        keyword: text(),
+        description: text(),
+      }
+      const feed = type === 'livemark' ? { feedUri: chance.of(urls), siteUri: chance.of(urls) } : {}
+      return make(id, { ...place, ...(isFolder ? { children } : link), ...feed })
+    }),
+    history: ids.slice(0, 30).map((id) =>
+      make(id, {
+        histUri: chance.of(urls),
+        title: text(),
+        visits: chance.some(4, () => value({ date: 1000 * Number(moment()), type: chance.below(11) })),
+      }),
+    ),
+    passwords: ids.slice(0, 20).map((id) =>
+      make(id, {
+        hostname: chance.of(urls),
+        username: text(),
+        password: text(),
+        timeCreated: moment(),
+        httpRealm: null,
+      }),
+    ),
+    tabs: ids.slice(0, 10).map((id) =>
+      make(id, {
+        clientName: text(),
+        tabs: chance.some(4, () =>
+          value({ title: text(), urlHistory: value([chance.of(urls)]), lastUsed: moment() }),
+        ),
+      }),
+    ),
+    forms: ids.slice(0, 10).map((id) => make(id, { name: text(), value: text() })),
+    creditcards: [make('card', { entry: { 'cc-name': text() } })],
+  }
+}
+
 describe('the wheel', () => {
   itWithPython(`is reproducible, and includes its types${why}`, async () => {
     const installed = join(environment, 'bin/python')
@@ -189,7 +293,7 @@ describe('the wheel', () => {
     const checked = await inherited([...mypy, 'sync_bridge_client'], source)
     const programs = await inherited([...mypy, program, scenes])
 
-    expect(checked).toContain('no issues found in 13 source files')
+    expect(checked).toContain('no issues found in 23 source files')
     expect(programs).toContain('no issues found in 2 source files')
   })
 })
@@ -353,6 +457,102 @@ describe('records', () => {
       // A request that is rejected on its own has its own status.
       expect(outcome).toEqual([200, 405, 412, 200])
     },
+  )
+})
+
+describe('files and readers', () => {
+  itWithPython.each([1, 2, 3, 4, 5])(
+    `are the same as in JavaScript, for any records: %d${why}`,
+    async (seed) => {
+      const given = randomRecords(new Chance(seed))
+      const records = Object.entries(given).flatMap(([collection, clears]) =>
+        clears.map((clear): ReadableRecord => {
+          const stored = { id: String(clear.id), last_modified: 1_700_000_000_000 }
+          return { collection, stored, clear, problem: null }
+        }),
+      )
+      const of = (name: string) => records.filter(({ collection }) => collection === name)
+      const data = {
+        bookmarks: bookmarkTree(of('bookmarks')),
+        history: of('history').map(({ clear }) => readVisitedPage(clear)),
+        passwords: of('passwords'),
+        tabs: of('tabs').map((record) => deviceTabs(record)),
+        everything: { records, incomplete: new Map([['forms', 'Reason']]), exportedAt: new Date(1000) },
+      }
+
+      const { outcome } = await play('files', fileOf(bridge.user), { input: JSON.stringify(given) })
+
+      expect(Object.keys(outcome.texts)).toHaveLength(15)
+      for (const [what, formats] of Object.entries(exportFormats))
+        for (const [name, format] of Object.entries(formats)) {
+          const text = [...format(data[what as keyof typeof data] as never)].join('').toWellFormed()
+          expect([what, name, ...outcome.texts[`${what} ${name}`].split('\n')]).toEqual([
+            what,
+            name,
+            ...text.split('\n'),
+          ])
+        }
+      expect(outcome.said).toEqual(
+        records.map(({ collection, clear }) =>
+          [describeRecord(collection, clear), nameRecord(collection, clear)]
+            .map((text): unknown => text.toWellFormed())
+            .concat(faultOf(collection, clear), isUsable(collection, clear)),
+        ),
+      )
+    },
+  )
+
+  itWithPython(`hold only a part of a list${why}`, async () => {
+    const user = bridge.sandbox.addUser('many records')
+    fillSampleData(bridge.sandbox, user, { history: 60_000 })
+
+    const { outcome } = await play('memory', fileOf(user), {
+      arguments: ['history'],
+      environment: { BRIDGE_URL: bridge.url },
+    })
+
+    expect(outcome[0]).toBe(60_000)
+    // The list alone is 60 MB.
+    expect(outcome[1]).toBeLessThan(100)
+  })
+})
+
+describe('a hostile bridge', () => {
+  itWithPython(
+    `never ends the package with anything but a ClientError${why}`,
+    async () => {
+      const count = Math.ceil(Number(process.env.FUZZ ?? 4000) / 100)
+      const hostile = new HostileBridge(new Chance(Number(process.env.FUZZ_SEED ?? 20_780)), 10)
+      using server = Bun.serve({
+        hostname: '127.0.0.1',
+        port: 0,
+        async fetch(request) {
+          const { status, headers, text } = await hostile.answer(request.url, await request.text())
+          const isEmpty = request.method === 'HEAD' || status === 304
+          return new Response(isEmpty ? null : text, { status, headers })
+        },
+      })
+      const { token, keyId, syncKey } = hostileAccount
+      const account = {
+        bridge_url: `http://127.0.0.1:${server.port}`,
+        token,
+        key_id: keyId,
+        sync_key: syncKey,
+      }
+
+      const { outcome } = await play('hostile', fileOf(bridge.user), {
+        arguments: [JSON.stringify(account), String(count)],
+      })
+
+      const { failures, ...counts } = outcome
+      // oxlint-disable-next-line no-console -- figures of a long run
+      console.log(
+        JSON.stringify({ runs: count, ...counts, damaged: hostile.damaged, failures: failures.length }),
+      )
+      expect(failures.slice(0, 5)).toEqual([])
+      expect(outcome.done).toBeGreaterThan(outcome.refused)
+    },
+    3_600_000,
   )
 })
 
@@ -819,7 +1019,7 @@ describe('invalid responses', () => {
     const unexpected = 'The bridge sent an unexpected response: is this its address?'
     expect([other, unlisted, moved, uncounted, missing, elsewhere, cut]).toEqual([
       unexpected,
-      unexpected,
+      'The bridge sent an unexpected response: it has no list of records',
       unexpected,
       unexpected,
       'A proxy or another server returned 404: is this the address of the bridge?',

@@ -7,7 +7,7 @@ export const olderKintoHttp = 'kinto-http==10.9.0'
 /** It imports `pkg_resources` without declaring the dependency. */
 export const olderKintoHttpNeeds = 'setuptools==65.5.0'
 
-/** The requirements of `clients/python`. */
+/** What the Python examples of the guides import. */
 export const clientNeeds = [kintoHttp, 'cryptography==50.0.2']
 
 // In the checkout: another user could have created the name in a shared folder.

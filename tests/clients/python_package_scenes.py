@@ -1,16 +1,22 @@
 """Runs one scene with sync-bridge-client, by name, and prints its result as JSON, for the account in its file."""
 
+import datetime
 import io
 import json
 import os
+import resource
 import sys
+import traceback
 from contextlib import redirect_stderr
 from dataclasses import asdict
-from typing import Any, Dict, List
+from typing import Any, Callable, Dict, List
 
 from sync_bridge_client import (
+    EXPORT_FORMATS,
     Account,
     ClientError,
+    ClientOptions,
+    StoredRecord,
     SyncClient,
     SyncRecord,
     TransactionRequest,
@@ -19,9 +25,16 @@ from sync_bridge_client import (
     check_account,
     check_url,
     connect,
+    describe_record,
+    device_tabs,
+    everything_json,
+    fault_of,
     format_account,
+    is_usable,
+    name_record,
     parse_account,
     read_account_file,
+    read_visited_page,
     revoke_refresh_token,
     text_of,
     walk,
@@ -170,6 +183,83 @@ def accounts() -> Any:
         except ClientError as error:
             found.append([error.field, str(error)])
     return found
+
+
+def sync_record(collection: str, clear: Dict[str, Any]) -> SyncRecord:
+    return SyncRecord(collection, StoredRecord(str(clear["id"]), 1_700_000_000_000), clear, None)
+
+
+def files() -> Any:
+    """The records of each collection in each format, and what is said about each record."""
+    given = json.load(sys.stdin)
+    records = {name: [sync_record(name, clear) for clear in clears] for name, clears in given.items()}
+    everything = [record for each in records.values() for record in each]
+    data: Dict[str, Any] = {
+        "bookmarks": bookmark_tree(records["bookmarks"]),
+        "history": [read_visited_page(clear) for clear in given["history"]],
+        "passwords": given["passwords"],
+        "tabs": [device_tabs(record) for record in records["tabs"]],
+    }
+    texts = {
+        f"{what} {name}": "".join(form(data[what]))
+        for what, forms in EXPORT_FORMATS.items()
+        if what != "everything"
+        for name, form in forms.items()
+    }
+    moment = datetime.datetime.fromtimestamp(1, datetime.timezone.utc)
+    texts["everything json"] = "".join(everything_json(everything, {"forms": "Reason"}, moment))
+    said: List[List[Any]] = [
+        [describe_record(each.collection, each.clear or {}), name_record(each.collection, each.clear or {})]
+        + [fault_of(each.collection, each.clear or {}), is_usable(each.collection, each.clear or {})]
+        for each in everything
+    ]
+    return {"texts": texts, "said": said}
+
+
+def hostile() -> Any:
+    """What a program does with a client, for a bridge of each address: how often that was done, refused, or ended otherwise."""
+    outcomes: Dict[str, Any] = {"done": 0, "refused": 0, "failures": []}
+    uses: List[Callable[[SyncClient], object]] = [
+        lambda c: c.collections(),
+        lambda c: c.info(),
+        lambda c: c.collection("history").count(),
+        lambda c: [
+            (describe_record(info.name, each.clear or {}), fault_of(info.name, each.clear or {}))
+            for info in c.collections()
+            for each in c.collection(info.name).records()
+        ],
+        lambda c: list(c.collection("forms").pages(page_size=2)),
+        lambda c: ["".join(form(bookmark_tree(c.collection("bookmarks").records()))) for form in EXPORT_FORMATS["bookmarks"].values()],
+        lambda c: ["".join(form(map(device_tabs, c.collection("tabs").records()))) for form in EXPORT_FORMATS["tabs"].values()],
+        lambda c: "".join(everything_json(c.collection("passwords").records(), {}, datetime.datetime.now())),
+        lambda c: add_bookmark(c, "https://new.example/", folder="menu", tags=["x"]),
+        lambda c: next(c.changes(since=0)),
+    ]
+    account = Account(**json.loads(ARGUMENTS[0]))
+    for _ in range(int(ARGUMENTS[1])):
+        for index, use in enumerate(uses):
+            try:
+                use(SyncClient(account, ClientOptions(sleep=stop if index == len(uses) - 1 else slept.append)))
+                outcomes["done"] += 1
+            except (ClientError, EndOfScene):
+                outcomes["refused"] += 1
+            except Exception:
+                outcomes["failures"].append(f"use {index}: {traceback.format_exc()}")
+    return outcomes
+
+
+class EndOfScene(Exception):
+    pass
+
+
+def stop(_: float) -> None:
+    raise EndOfScene
+
+
+def memory() -> Any:
+    """The number of records of a collection, and the peak of the memory that reading them took, in MB."""
+    total = sum(1 for _ in client().collection(ARGUMENTS[0]).records())
+    return [total, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024]
 
 
 def shown() -> Any:

@@ -4,8 +4,18 @@ The key never leaves the program.
 """
 
 from .account import Account, check_account, format_account, parse_account, read_account_file
-from .bookmarks import BOOKMARK_ROOTS, BookmarkNode, bookmark_tree, folders_named, walk
-from .collection import Collection, CollectionInfo, Count, Page, StoredRecord, SyncRecord, is_readable
+from .answers import BridgeInfo, CollectionInfo, StoredRecord, TransactionResponse
+from .bookmark_formats import (
+    bookmark_urls,
+    bookmarks_csv,
+    bookmarks_firefox_json,
+    bookmarks_html,
+    bookmarks_json,
+    bookmarks_markdown,
+)
+from .bookmarks import BOOKMARK_ROOTS, BookmarkNode, bookmark_tree, folder_named, folders_named, walk
+from .changes import changes
+from .collection import Collection, Count, Page, SyncRecord, is_readable
 from .crypto import (
     ClearRecord,
     KeyPair,
@@ -16,18 +26,58 @@ from .crypto import (
     encrypt_record,
     key_pair_from_hex,
 )
+from .engines import (
+    Bookmark,
+    Device,
+    ExtensionData,
+    FormEntry,
+    Login,
+    Tab,
+    Visit,
+    VisitedPage,
+    describe_record,
+    fault_of,
+    is_usable,
+    name_record,
+    read_bookmark,
+    read_device,
+    read_entry,
+    read_extension_data,
+    read_form_entry,
+    read_login,
+    read_preferences,
+    read_tabs,
+    read_visited_page,
+)
 from .errors import AccountField, ClientError
+from .export_formats import EXPORT_FORMATS
 from .fields import text_of
 from .new_bookmark import AddedBookmark, add_bookmark, check_url
-from .sync_client import BridgeInfo, SyncClient, TransactionRequest, TransactionResponse, connect
+from .record_formats import (
+    DeviceTabs,
+    device_tabs,
+    everything_json,
+    history_csv,
+    history_json,
+    passwords_csv,
+    passwords_json,
+    tab_urls,
+    tabs_csv,
+    tabs_json,
+    tabs_markdown,
+)
+from .safe_text import for_html, for_markdown, for_spreadsheet, json_text, markdown_link, printable, printable_line
+from .sync_client import SyncClient, TransactionRequest, connect
 from .tokens import is_renewable, renew_token, revoke_refresh_token
 from .transport import ClientOptions
 
 __all__ = [
     "BOOKMARK_ROOTS",
+    "EXPORT_FORMATS",
     "Account",
     "AccountField",
     "AddedBookmark",
+    "Bookmark",
     "BookmarkNode",
     "BridgeInfo",
     "ClearRecord",
@@ -36,32 +86,78 @@ __all__ = [
     "Collection",
     "CollectionInfo",
     "Count",
+    "Device",
+    "DeviceTabs",
+    "ExtensionData",
+    "FormEntry",
     "KeyPair",
+    "Login",
     "Page",
     "StoredRecord",
     "SyncClient",
     "SyncRecord",
+    "Tab",
     "TransactionRequest",
     "TransactionResponse",
     "UnreadableRecord",
+    "Visit",
+    "VisitedPage",
     "add_bookmark",
     "bookmark_tree",
+    "bookmark_urls",
+    "bookmarks_csv",
+    "bookmarks_firefox_json",
+    "bookmarks_html",
+    "bookmarks_json",
+    "bookmarks_markdown",
+    "changes",
     "check_account",
     "check_url",
     "collection_keys",
     "connect",
     "decrypt_record",
     "decrypt_records",
+    "describe_record",
+    "device_tabs",
     "encrypt_record",
+    "everything_json",
+    "fault_of",
+    "folder_named",
     "folders_named",
+    "for_html",
+    "for_markdown",
+    "for_spreadsheet",
     "format_account",
+    "history_csv",
+    "history_json",
     "is_readable",
     "is_renewable",
+    "is_usable",
+    "json_text",
     "key_pair_from_hex",
+    "markdown_link",
+    "name_record",
     "parse_account",
+    "passwords_csv",
+    "passwords_json",
+    "printable",
+    "printable_line",
     "read_account_file",
+    "read_bookmark",
+    "read_device",
+    "read_entry",
+    "read_extension_data",
+    "read_form_entry",
+    "read_login",
+    "read_preferences",
+    "read_tabs",
+    "read_visited_page",
     "renew_token",
     "revoke_refresh_token",
+    "tab_urls",
+    "tabs_csv",
+    "tabs_json",
+    "tabs_markdown",
     "text_of",
     "walk",
 ]

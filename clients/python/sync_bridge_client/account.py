@@ -1,7 +1,5 @@
 """The values needed to read an account's data. docs/connect.md of Sync Bridge says where to get them."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import os
@@ -10,7 +8,6 @@ import tempfile
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Dict, Optional, Union
 from urllib.parse import urlsplit
 
 from .errors import AccountField, ClientError
@@ -41,7 +38,7 @@ class Account:
     # The sync keys from before password resets, as `KEY_ID:SYNC_KEY` joined by commas.
     former_keys: str = field(default="", repr=False)
     # The account's file, to which new access tokens are written.
-    file: Optional[Path] = None
+    file: Path | None = None
 
 
 _NAMES = {
@@ -60,7 +57,7 @@ _NAMES = {
 
 def parse_account(text: str) -> Account:
     """Finds the `NAME=value` lines that the Firefox recipe prints, in any text; `export`, quotes and comments are allowed."""
-    found: Dict[str, str] = {}
+    found: dict[str, str] = {}
     for name, value in re.findall(r"""^[ \t]*#.*|\b([A-Z_]+)=((?:["']?Bearer )?[^\s&]+)""", text, re.M):
         if name in _NAMES:
             found[_NAMES[name]] = _without_quotes(value)
@@ -82,7 +79,7 @@ def _quoted(name: str, value: str) -> str:
     raise ClientError(f"{name} contains a quote, a space or another character that no value has")
 
 
-def read_account_file(path: Union[str, "os.PathLike[str]", None] = None) -> Account:
+def read_account_file(path: str | os.PathLike[str] | None = None) -> Account:
     """Reads the account file of `sync-bridge connect`; new access tokens are written to the same file.
 
     The file is `path`, else SYNC_BRIDGE_ACCOUNT, else sync-bridge/account.env in XDG_CONFIG_HOME or ~/.config. The variable BRIDGE_URL

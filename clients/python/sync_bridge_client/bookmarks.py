@@ -1,13 +1,14 @@
 """The tree of bookmarks."""
 
-from __future__ import annotations
-
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterable, List, Literal, Optional
 
 from .collection import SyncRecord, is_readable
 from .crypto import ClearRecord
-from .fields import list_of, text_of
+from .engines import Bookmark, Kind, read_bookmark
+from .errors import ClientError
+from .fields import quoted, text_of
+from .spelling import composed, folded
 
 _ROOT_TITLES = {
     "toolbar": "Bookmarks Toolbar",
@@ -26,34 +27,45 @@ class BookmarkNode:
 
     record: SyncRecord
     clear: ClearRecord = field(repr=False)
-    kind: Literal["folder", "bookmark", "separator"]
+    # The fields of the record.
+    bookmark: Bookmark = field(repr=False)
+    kind: Kind
+    # Of a root folder, the one that Firefox shows.
     title: str
-    children: List["BookmarkNode"] = field(default_factory=list, repr=False)
+    children: "list[BookmarkNode]" = field(default_factory=list, repr=False)
     # None at level 1.
-    parent: Optional["BookmarkNode"] = field(default=None, repr=False)
+    parent: "BookmarkNode | None" = field(default=None, repr=False)
     level: int = 1
     # Its position among its siblings, starting at 1.
     position: int = 1
     siblings: int = 1
     # The number of bookmarks in a folder, including subfolders.
     count: int = 0
-    # The titles of its parent folders, separated by slashes; empty at the top level.
-    path: str = ""
+
+    @property
+    def path(self) -> str:
+        """The titles of its parent folders, separated by slashes; empty at the top level."""
+        titles: list[str] = []
+        above = self.parent
+        while above is not None:
+            titles.append(above.title)
+            above = above.parent
+        return " / ".join(reversed(titles))
 
 
-def bookmark_tree(records: Iterable[SyncRecord]) -> List[BookmarkNode]:
+def bookmark_tree(records: Iterable[SyncRecord]) -> list[BookmarkNode]:
     """Builds the tree of bookmarks, and returns its top level.
 
     A folder's `children` decides its contents and their order. A record that no folder lists goes to the end of its parent folder; without
     an existing parent, to the top level. Leaves out deletions and records that can't be decrypted.
     """
-    nodes: Dict[str, BookmarkNode] = {}
+    nodes: dict[str, BookmarkNode] = {}
     for record in records:
         if record.clear is not None and is_readable(record):
             nodes[record.stored.id] = _node_of(record, record.clear)
-    roots = [nodes[id] for id in BOOKMARK_ROOTS if id in nodes]
+    roots = [nodes[root_id] for root_id in BOOKMARK_ROOTS if root_id in nodes]
 
-    def place(child: Optional[BookmarkNode], parent: Optional[BookmarkNode]) -> None:
+    def place(child: BookmarkNode | None, parent: BookmarkNode | None) -> None:
         if child is None or child.parent is not None or child in roots:
             return
         if parent is None or parent.kind != "folder" or parent is child:
@@ -62,11 +74,10 @@ def bookmark_tree(records: Iterable[SyncRecord]) -> List[BookmarkNode]:
         parent.children.append(child)
 
     for node in nodes.values():
-        for id in list_of(node.clear.get("children")):
-            place(nodes.get(id) if isinstance(id, str) else None, node)
+        for child_id in node.bookmark.child_ids:
+            place(nodes.get(child_id), node)
     for node in nodes.values():
-        parent_id = node.clear.get("parentid")
-        place(node, nodes.get(parent_id) if isinstance(parent_id, str) else None)
+        place(node, nodes.get(node.bookmark.parent_id))
     tops = roots + [node for node in nodes.values() if node.parent is None and node not in roots]
     seen = set(walk(tops))
     # Folders that contain each other are reachable from no root, so one folder of each cycle moves to the top level.
@@ -80,16 +91,12 @@ def bookmark_tree(records: Iterable[SyncRecord]) -> List[BookmarkNode]:
 
 
 def _node_of(record: SyncRecord, clear: ClearRecord) -> BookmarkNode:
-    kind: Literal["folder", "bookmark", "separator"] = "bookmark"
-    if clear.get("type") == "folder":
-        kind = "folder"
-    elif clear.get("type") == "separator":
-        kind = "separator"
-    title = text_of(clear.get("title"))
+    bookmark = read_bookmark(clear)
+    title = bookmark.title
     # Firefox writes a root's id as its title, and shows a translated one.
     if title in ("", record.stored.id):
         title = _ROOT_TITLES.get(record.stored.id, title)
-    return BookmarkNode(record, clear, kind, title)
+    return BookmarkNode(record, clear, bookmark, bookmark.kind, title)
 
 
 def _cut_circle(start: BookmarkNode) -> BookmarkNode:
@@ -105,23 +112,22 @@ def _cut_circle(start: BookmarkNode) -> BookmarkNode:
     return node
 
 
-def _describe_places(tops: List[BookmarkNode]) -> None:
+def _describe_places(tops: list[BookmarkNode]) -> None:
     nodes = walk(tops)
     for position, top in enumerate(tops, 1):
         top.position, top.siblings = position, len(tops)
     for node in nodes:
-        inner = f"{node.path} / {node.title}" if node.path else node.title
         for position, child in enumerate(node.children, 1):
-            child.path, child.level = inner, node.level + 1
+            child.level = node.level + 1
             child.position, child.siblings = position, len(node.children)
     for node in reversed(nodes):
         if node.parent is not None:
             node.parent.count += 1 if node.kind == "bookmark" else node.count
 
 
-def walk(tops: Iterable[BookmarkNode]) -> List[BookmarkNode]:
+def walk(tops: Iterable[BookmarkNode]) -> list[BookmarkNode]:
     """Lists the nodes of a tree in order. Not recursive, so any depth works."""
-    found: List[BookmarkNode] = []
+    found: list[BookmarkNode] = []
     waiting = list(tops)[::-1]
     while waiting:
         node = waiting.pop()
@@ -130,8 +136,59 @@ def walk(tops: Iterable[BookmarkNode]) -> List[BookmarkNode]:
     return found
 
 
-def folders_named(tops: Iterable[BookmarkNode], wanted: str) -> List[BookmarkNode]:
-    """Finds folders by id, or else by title."""
-    folders = [node for node in walk(tops) if node.kind == "folder"]
+# Deeper than a person nests folders; many programs fail at a few thousand levels.
+DEEPEST_LEVEL = 200
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A node at its place in an export.
+
+    `level` is 1 at the top of the export, and never above DEEPEST_LEVEL; `index` is its position in its list, starting at 0; `path` has
+    the titles of its folders, separated by slashes.
+    """
+
+    node: BookmarkNode
+    level: int
+    index: int
+    path: str
+
+
+def flattened(tops: Iterable[BookmarkNode]) -> list[Placed]:
+    """Lists the nodes of an export in order. What is deeper than DEEPEST_LEVEL is at that level, after its folder."""
+    placed: list[Placed] = []
+    waiting = [Placed(node, 1, index, node.path) for index, node in enumerate(tops)][::-1]
+    while waiting:
+        each = waiting.pop()
+        placed.append(each)
+        level, path = each.level, each.path
+        if level < DEEPEST_LEVEL:
+            level, path = level + 1, f"{path} / {each.node.title}" if path else each.node.title
+        inside = [Placed(child, level, index, path) for index, child in enumerate(each.node.children)]
+        waiting.extend(reversed(inside))
+    return placed
+
+
+def folders_named(tops: Iterable[BookmarkNode], wanted: str) -> list[BookmarkNode]:
+    """Finds folders by id, or else by title, however its accents are composed and whatever kinds of spaces it has."""
+    folders = _folders_of(tops)
     by_id = [node for node in folders if node.record.stored.id == wanted]
-    return by_id or [node for node in folders if node.title == text_of(wanted)]
+    return by_id or [node for node in folders if composed(node.title) == composed(text_of(wanted))]
+
+
+def folder_named(tops: Iterable[BookmarkNode], wanted: str) -> BookmarkNode:
+    """Finds the only folder with this id or title. Raises ClientError if there is none, or several."""
+    tops = list(tops)
+    found = folders_named(tops, wanted)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        ids = ", ".join(node.record.stored.id + (f" (in {node.path})" if node.path else "") for node in found)
+        raise ClientError(f"There are {len(found)} folders {quoted(wanted)}: use one of these ids: {ids}")
+    meant = next((node for node in _folders_of(tops) if folded(node.title) == folded(text_of(wanted))), None)
+    hint = f": did you mean {quoted(meant.title)}?" if meant else ""
+    raise ClientError(f"There is no folder {quoted(wanted)}{hint}")
+
+
+def _folders_of(tops: Iterable[BookmarkNode]) -> list[BookmarkNode]:
+    return [node for node in walk(tops) if node.kind == "folder"]

@@ -1,26 +1,58 @@
 """Watches an account for changes."""
 
-from __future__ import annotations
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
-from typing import TYPE_CHECKING, Callable, Dict, FrozenSet, Iterator, List, Optional, Tuple
-
-from .collection import SyncRecord
+from .answers import CollectionInfo
+from .collection import Collection, SyncRecord
 from .errors import ClientError
+from .fields import names_of
+from .transport import Requests
 
-if TYPE_CHECKING:
-    from .sync_client import SyncClient
+
+class Watched(Protocol):
+    """The part of a client that is needed to watch its account."""
+
+    @property
+    def requests(self) -> Requests: ...
+
+    def collections(self) -> list[CollectionInfo]: ...
+
+    def collection(self, name: str) -> Collection: ...
+
+    def forget_keys(self) -> None: ...
 
 
-def watch(
-    client: SyncClient,
-    since: Optional[int],
+def changes(
+    client: Watched,
+    since: int | None = None,
+    every_seconds: float = 60,
+    collections: Iterable[str] | None = None,
+    exclude: Iterable[str] = (),
+    on_error: Callable[[ClientError], None] | None = None,
+) -> Iterator[SyncRecord]:
+    """Yields changed records, decrypted, oldest first within a collection; never ends.
+
+    Starts with the changes after `since`, in ms since 1970; by default, now. Watches the given collections; by default, all except
+    `crypto`, `meta` and those of `exclude`. Polls the list of collections, and reads only those that have changed. Doesn't see records
+    deleted without a tombstone; Firefox always writes one. Raises ClientError if the first round fails, or if the credentials are
+    rejected. If a later round fails, `on_error` gets the reason, and the next round catches up.
+    """
+    wanted = None if collections is None else frozenset(names_of(collections))
+    excluded = frozenset(names_of(exclude)) | {"crypto", "meta"}
+    return _watch(client, since, every_seconds, wanted, excluded, on_error)
+
+
+def _watch(
+    client: Watched,
+    since: int | None,
     every_seconds: float,
-    wanted: Optional[FrozenSet[str]],
-    excluded: FrozenSet[str],
-    on_error: Optional[Callable[[ClientError], None]],
+    wanted: frozenset[str] | None,
+    excluded: frozenset[str],
+    on_error: Callable[[ClientError], None] | None,
 ) -> Iterator[SyncRecord]:
     # The last change of each collection that was reported.
-    known: Optional[Dict[str, int]] = None
+    known: dict[str, int] | None = None
     while True:
         try:
             current = client.collections()
@@ -51,8 +83,8 @@ def watch(
         client.requests.rest(every_seconds)
 
 
-def _read(client: SyncClient, name: str, since: int) -> Tuple[List[SyncRecord], int]:
-    found: List[SyncRecord] = []
+def _read(client: Watched, name: str, since: int) -> tuple[list[SyncRecord], int]:
+    found: list[SyncRecord] = []
     newest = 0
     for page in client.collection(name).pages(since):
         found += page.records

@@ -1,35 +1,15 @@
 """Reads the collections of an account."""
 
-from __future__ import annotations
-
-import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Generic, Iterator, List, Mapping, Optional, TypeVar
-from urllib.parse import urlsplit
+from typing import Generic, TypeVar
 
+from .answers import StoredRecord, next_query, stored_records, timestamp_of, total_of, unexpected
 from .crypto import ClearRecord, KeyPair, UnreadableRecord, decrypt_record, parse_content
 from .errors import ClientError
 from .transport import Requests
 
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True)
-class CollectionInfo:
-    """A collection and its timestamp, `last_modified`, in ms since 1970."""
-
-    name: str
-    last_modified: int
-
-
-@dataclass(frozen=True)
-class StoredRecord:
-    """A record as the bridge returns it; `last_modified` is in ms since 1970."""
-
-    id: str
-    last_modified: int
-    payload: Optional[str] = None
-    sortindex: Optional[int] = None
 
 
 @dataclass(frozen=True)
@@ -41,8 +21,8 @@ class SyncRecord:
 
     collection: str
     stored: StoredRecord
-    clear: Optional[ClearRecord]
-    problem: Optional[str]
+    clear: ClearRecord | None
+    problem: str | None
 
 
 def is_readable(record: SyncRecord) -> bool:
@@ -57,7 +37,7 @@ class Page(Generic[Item]):
     `last_modified` is the collection's timestamp when the first page was read, in ms since 1970. Pass it as `since` next time.
     """
 
-    records: List[Item]
+    records: list[Item]
     last_modified: int
 
 
@@ -89,15 +69,15 @@ class Collection:
 
     def count(self) -> Count:
         """The number of records, and the last change."""
-        headers = self._requests.ask(self._path, "head").headers
-        return Count(int(headers.get("Total-Records", 0)), _moment_of(headers))
+        headers = self._requests.ask(self._path, "HEAD").headers
+        return Count(total_of(headers), timestamp_of(headers))
 
-    def records(self, since: Optional[int] = None, page_size: Optional[int] = None) -> Iterator[SyncRecord]:
+    def records(self, since: int | None = None, page_size: int | None = None) -> Iterator[SyncRecord]:
         """Yields decrypted records. With a page size, records may be yielded twice."""
         for page in self.pages(since, page_size):
             yield from page.records
 
-    def pages(self, since: Optional[int] = None, page_size: Optional[int] = None) -> Iterator[Page[SyncRecord]]:
+    def pages(self, since: int | None = None, page_size: int | None = None) -> Iterator[Page[SyncRecord]]:
         """The same, page by page."""
         # The only collection that is not encrypted.
         keys = None if self.name == "meta" else self._keys_of(self.name)
@@ -111,20 +91,22 @@ class Collection:
                 records = [self._open(keys, each.stored) if each.clear is None else each for each in records]
             yield Page(records, page.last_modified)
 
-    def stored_pages(self, since: Optional[int] = None, page_size: Optional[int] = None) -> Iterator[Page[StoredRecord]]:
-        """Yields stored records, page by page."""
+    def stored_pages(self, since: int | None = None, page_size: int | None = None) -> Iterator[Page[StoredRecord]]:
+        """Yields stored records, page by page, or in parts as they arrive."""
         limits = [] if page_size is None else [f"_limit={page_size}"]
-        first = limits if since is None else [*limits, f"_since=%22{since}%22"]
+        first = "?" + "&".join(limits if since is None else [*limits, f"_since=%22{since}%22"])
         while True:
-            query: Optional[str] = "?" + "&".join(first)
-            moments: List[int] = []
+            query: str | None = first
+            moments: list[int] = []
             while query is not None:
-                answer = self._requests.ask(self._path + query)
-                moments.append(_moment_of(answer.headers))
-                yield Page([_stored_of(each) for each in answer.data()], moments[0])
-                # Only the query of the next URL is used, so the token is sent only to this bridge.
-                next_page = answer.headers.get("Next-Page")
-                query = None if next_page is None else f"?{urlsplit(next_page).query}"
+                headers, parts = self._ask(query, is_streamed=page_size is None)
+                moments.append(timestamp_of(headers))
+                for records in parts:
+                    yield Page(records, moments[0])
+                following = next_query(headers)
+                if following == query:
+                    raise unexpected("the same page again")
+                query = following
             if len(moments) == 1:
                 return
             # If others have changed or deleted a record between two pages, the pages miss another one, so everything is read again.
@@ -133,7 +115,13 @@ class Collection:
             if self.count().last_modified == moments[0]:
                 return
 
-    def _open(self, keys: Optional[KeyPair], stored: StoredRecord) -> SyncRecord:
+    def _ask(self, query: str, is_streamed: bool) -> tuple[Mapping[str, str], Iterable[list[StoredRecord]]]:
+        if is_streamed:
+            return self._requests.stream(self._path + query)
+        answer = self._requests.ask(self._path + query)
+        return answer.headers, [stored_records(answer.body)]
+
+    def _open(self, keys: KeyPair | None, stored: StoredRecord) -> SyncRecord:
         try:
             clear = _parse_meta(stored) if keys is None else decrypt_record(keys, stored.id, stored.payload)
             return SyncRecord(self.name, stored, clear, None)
@@ -141,15 +129,5 @@ class Collection:
             return SyncRecord(self.name, stored, None, error.reason)
 
 
-def _stored_of(each: Dict[str, Any]) -> StoredRecord:
-    return StoredRecord(each["id"], each["last_modified"], each.get("payload"), each.get("sortindex"))
-
-
 def _parse_meta(stored: StoredRecord) -> ClearRecord:
     return {**parse_content(stored.id, stored.payload or "", "It is not JSON"), "id": stored.id}
-
-
-def _moment_of(headers: Mapping[str, str]) -> int:
-    """Reads the ETag, which has a number of ms; proxies that compress add `W/` or `-gzip`. 0 if a proxy removed it."""
-    digits = re.search("[0-9]+", headers.get("ETag", ""))
-    return int(digits[0]) if digits else 0

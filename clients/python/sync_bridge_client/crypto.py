@@ -4,16 +4,15 @@ A record's payload is JSON with `ciphertext`, `IV` (both base64) and `hmac` (hex
 the ciphertext. The user's sync key decrypts one record, `crypto/keys`, whose keys decrypt all others.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
 import json
 import os
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, List, NoReturn, Optional, Tuple
+from typing import Any, NoReturn
 
 from cryptography.hazmat.primitives import padding
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -21,7 +20,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from .fields import quoted
 
 # A decrypted record: `id`, `deleted`, and the fields of its collection.
-ClearRecord = Dict[str, Any]
+ClearRecord = dict[str, Any]
 
 _NOT_ENCRYPTED = "It is not encrypted in the format of Firefox"
 # Firefox nests records five levels deep. Programs end, instead of reporting an error, when they process thousands.
@@ -39,8 +38,8 @@ class KeyPair:
 class UnreadableRecord(Exception):
     """Why a record can't be decrypted: `reason` is a sentence without the record's id."""
 
-    def __init__(self, id: str, reason: str) -> None:
-        super().__init__(f"Cannot decrypt {quoted(id)}: {reason[0].lower()}{reason[1:]}")
+    def __init__(self, record_id: str, reason: str) -> None:
+        super().__init__(f"Cannot decrypt {quoted(record_id)}: {reason[0].lower()}{reason[1:]}")
         self.reason = reason
 
 
@@ -52,12 +51,12 @@ def key_pair_from_hex(text: str) -> KeyPair:
     return KeyPair(key[:32], key[32:])
 
 
-def collection_keys(sync_key_pair: KeyPair, id: str, payload: Optional[str]) -> Callable[[str], KeyPair]:
+def collection_keys(sync_key_pair: KeyPair, record_id: str, payload: str | None) -> Callable[[str], KeyPair]:
     """Decrypts the record `crypto/keys`; returns a function from a collection's name to its keys.
 
     Raises UnreadableRecord if the record can't be decrypted, and ValueError if it contains no keys.
     """
-    content = decrypt_record(sync_key_pair, id, payload)
+    content = decrypt_record(sync_key_pair, record_id, payload)
     common = _pair_of(content.get("default"))
     if common is None:
         raise ValueError('Cannot use "keys": it contains no keys. Has a Firefox of this account synced yet?')
@@ -66,7 +65,7 @@ def collection_keys(sync_key_pair: KeyPair, id: str, payload: Optional[str]) -> 
     return lambda collection: own.get(collection) or common
 
 
-def _pair_of(texts: object) -> Optional[KeyPair]:
+def _pair_of(texts: object) -> KeyPair | None:
     if not isinstance(texts, list) or len(texts) < 2 or not all(isinstance(text, str) for text in texts[:2]):
         return None
     try:
@@ -76,15 +75,15 @@ def _pair_of(texts: object) -> Optional[KeyPair]:
     return pair if len(pair.encryption) == 32 else None
 
 
-def decrypt_record(key_pair: KeyPair, id: str, payload: Optional[str]) -> ClearRecord:
+def decrypt_record(key_pair: KeyPair, record_id: str, payload: str | None) -> ClearRecord:
     """Decrypts a record.
 
     Raises UnreadableRecord if it was encrypted with another key, tampered with, or belongs to another id.
     """
-    ciphertext, iv, mac = _read_payload(id, payload)
+    ciphertext, iv, mac = _read_payload(record_id, payload)
     expected = hmac.new(key_pair.authentication, ciphertext, hashlib.sha256).hexdigest()
     if not hmac.compare_digest(expected.encode(), mac):
-        raise UnreadableRecord(id, _OTHER_KEY)
+        raise UnreadableRecord(record_id, _OTHER_KEY)
     # The HMAC does not cover the IV.
     try:
         decryptor = Cipher(algorithms.AES(key_pair.encryption), modes.CBC(_from_base64(iv))).decryptor()
@@ -93,24 +92,24 @@ def decrypt_record(key_pair: KeyPair, id: str, payload: Optional[str]) -> ClearR
         clear = unpadder.update(padded) + unpadder.finalize()
         text = clear.decode("utf-8-sig", "replace")
     except ValueError as error:
-        raise UnreadableRecord(id, _NOT_ENCRYPTED) from error
-    content = parse_content(id, text, _NOT_ENCRYPTED)
+        raise UnreadableRecord(record_id, _NOT_ENCRYPTED) from error
+    content = parse_content(record_id, text, _NOT_ENCRYPTED)
     # Firefox's engines in Rust, such as those of phones, write deletions without an id.
-    if content.setdefault("id", id) != id:
-        raise UnreadableRecord(id, "Its content belongs to another id")
+    if content.setdefault("id", record_id) != record_id:
+        raise UnreadableRecord(record_id, "Its content belongs to another id")
     return content
 
 
-def parse_content(id: str, text: str, not_json: str) -> ClearRecord:
+def parse_content(record_id: str, text: str, not_json: str) -> ClearRecord:
     """Parses the content of a record. Raises UnreadableRecord with the reason `not_json`, or another one, if it is no record."""
     if _is_nested_too_deeply(text):
-        raise UnreadableRecord(id, _TOO_DEEP)
+        raise UnreadableRecord(record_id, _TOO_DEEP)
     try:
         content = read_json(text)
     except ValueError as error:
-        raise UnreadableRecord(id, not_json) from error
+        raise UnreadableRecord(record_id, not_json) from error
     if not isinstance(content, dict):
-        raise UnreadableRecord(id, "Its content is not a record")
+        raise UnreadableRecord(record_id, "Its content is not a record")
     return content
 
 
@@ -125,32 +124,32 @@ def _is_nested_too_deeply(text: str) -> bool:
     return False
 
 
-def _read_payload(id: str, payload: Optional[str]) -> Tuple[bytes, str, bytes]:
+def _read_payload(record_id: str, payload: str | None) -> tuple[bytes, str, bytes]:
     try:
         sealed = read_json(payload or "")
         parts = [sealed["ciphertext"], sealed["IV"], sealed["hmac"]]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise UnreadableRecord(id, _NOT_ENCRYPTED) from error
+        raise UnreadableRecord(record_id, _NOT_ENCRYPTED) from error
     if not all(isinstance(part, str) for part in parts):
-        raise UnreadableRecord(id, _NOT_ENCRYPTED)
+        raise UnreadableRecord(record_id, _NOT_ENCRYPTED)
     # Other characters than ASCII are not digits.
     return parts[0].encode("utf-8", "replace"), parts[1], parts[2].lower().encode("ascii", "replace")
 
 
 def decrypt_records(
-    key_pair: KeyPair, records: Iterable[Tuple[str, Optional[str]]]
-) -> Tuple[List[ClearRecord], List[Tuple[str, str]]]:
+    key_pair: KeyPair, records: Iterable[tuple[str, str | None]]
+) -> tuple[list[ClearRecord], list[tuple[str, str]]]:
     """Decrypts many records, given as id and payload; returns the readable ones, and the ids of the others with the reasons.
 
     Real accounts contain records that the key can't decrypt, which Firefox skips.
     """
-    readable: List[ClearRecord] = []
-    unreadable: List[Tuple[str, str]] = []
-    for id, payload in records:
+    readable: list[ClearRecord] = []
+    unreadable: list[tuple[str, str]] = []
+    for record_id, payload in records:
         try:
-            readable.append(decrypt_record(key_pair, id, payload))
+            readable.append(decrypt_record(key_pair, record_id, payload))
         except UnreadableRecord as error:
-            unreadable.append((id, error.reason))
+            unreadable.append((record_id, error.reason))
     return readable, unreadable
 
 

@@ -1,8 +1,6 @@
 """Errors of the client; their messages are meant for users."""
 
-from __future__ import annotations
-
-from typing import Literal, Optional
+from typing import Literal
 
 AccountField = Literal["token", "key_id", "bucket", "sync_key", "bridge_url"]
 
@@ -17,9 +15,9 @@ class ClientError(Exception):
         self,
         message: str,
         *,
-        field: Optional[AccountField] = None,
-        status: Optional[int] = None,
-        errno: Optional[int] = None,
+        field: AccountField | None = None,
+        status: int | None = None,
+        errno: int | None = None,
     ) -> None:
         super().__init__(message)
         self.field = field

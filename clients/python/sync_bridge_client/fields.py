@@ -1,9 +1,13 @@
-"""Reads fields of decrypted records. Other programs also write synced data, so any field may have any type."""
-
-from __future__ import annotations
+"""Reads values of any type: other programs also write synced data, so a field may have any type. None of these functions raises."""
 
 import json
-from typing import Any, Iterable, List, Mapping
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, TypeGuard
+
+# The end of the year 9999, in ms since 1970.
+_LATEST_MS = 253_402_300_799_999
 
 
 def text_of(value: object) -> str:
@@ -14,20 +18,47 @@ def text_of(value: object) -> str:
     return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if isinstance(value, str) else ""
 
 
-def list_of(value: object) -> List[Any]:
+def number_of(value: object) -> float:
+    """A number or numeric string, otherwise NaN."""
+    if isinstance(value, str) and re.fullmatch(r"-?[0-9]{1,17}(?:\.[0-9]{1,17})?", value):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def moment_of(ms: float) -> float:
+    """A time in ms since 1970; 0 if it is none."""
+    return ms if 0 < ms <= _LATEST_MS else 0
+
+
+def list_of(value: object) -> list[Any]:
     """A list, or an empty one for any other type."""
     return value if isinstance(value, list) else []
 
 
-def names_of(names: Iterable[str]) -> List[str]:
+def texts_of(value: object) -> list[str]:
+    """The strings of a list, such as the ids of a folder's children."""
+    return [each for each in list_of(value) if isinstance(each, str)]
+
+
+def fields_of(value: object) -> dict[str, Any]:
+    """The fields of an object; none for any other type."""
+    return value if isinstance(value, dict) else {}
+
+
+def is_integer(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def names_of(names: Iterable[str]) -> list[str]:
     """A list of names. Raises TypeError for a string, because its letters would count as names."""
     if isinstance(names, str):
         raise TypeError(f"Expected a list of names, got the string {quoted(names)}")
     return list(names)
-
-
-def tags_of(bookmark: Mapping[str, Any]) -> List[str]:
-    return [tag for tag in list_of(bookmark.get("tags")) if isinstance(tag, str)]
 
 
 def quoted(value: object) -> str:

@@ -1,20 +1,19 @@
 """Adds bookmarks."""
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Dict, Iterable, List, Optional
 
 from .addresses import address_of, normalized, shared_fields
-from .bookmarks import BookmarkNode, bookmark_tree, folders_named, walk
+from .answers import TransactionResponse
+from .bookmarks import BookmarkNode, bookmark_tree, folder_named, walk
 from .crypto import ClearRecord
 from .errors import ClientError
-from .fields import list_of, names_of, quoted, tags_of, text_of
-from .sync_client import SyncClient, TransactionRequest, TransactionResponse
+from .fields import names_of, quoted, text_of, texts_of
+from .sync_client import SyncClient, TransactionRequest
 
 # Firefox removes bookmarks with a longer URL.
 _LONGEST_URL = 65_536
@@ -40,7 +39,7 @@ def add_bookmark(
     client: SyncClient,
     url: str,
     *,
-    title: Optional[str] = None,
+    title: str | None = None,
     folder: str = "unfiled",
     tags: Iterable[str] = (),
 ) -> AddedBookmark:
@@ -56,11 +55,11 @@ def add_bookmark(
     own_tags = _trimmed_tags(tags)
     records = list(client.collection("bookmarks").records())
     tops = bookmark_tree(records)
-    node = _find_folder(tops, folder)
+    node = folder_named(tops, folder)
     parent_id, parent_name = node.record.stored.id, node.clear.get("title")
-    id = base64.urlsafe_b64encode(os.urandom(9)).decode()
+    new_id = base64.urlsafe_b64encode(os.urandom(9)).decode()
     child: ClearRecord = {
-        "id": id,
+        "id": new_id,
         "type": "bookmark",
         "title": url.strip() if title is None else title,
         "bmkUri": address,
@@ -75,8 +74,8 @@ def add_bookmark(
     listed = [nodes[record.stored.id] for record in records if record.stored.id in nodes]
     others = [other for other in listed if address_of(other.clear) == address]
     shared = shared_fields([*(other.clear for other in others), child])
-    untagged = [other for other in others if not set(shared["tags"]) <= set(tags_of(other.clear))]
-    folder_put = _change(client, node, {"children": [*list_of(node.clear.get("children")), id]})
+    untagged = [other for other in others if not set(shared["tags"]) <= set(texts_of(other.clear.get("tags")))]
+    folder_put = _change(client, node, {"children": [*texts_of(node.clear.get("children")), new_id]})
     requests = [
         _put(client, {**child, **shared}, {"If-None-Match": "*"}),
         folder_put,
@@ -89,19 +88,19 @@ def add_bookmark(
     added, *changed = client.transaction(requests)
     # The id is random: if it exists, this transaction was applied before it was repeated.
     if added.status == 412:
-        return AddedBookmark(id, parent_id, False)
+        return AddedBookmark(new_id, parent_id, False)
     _require_written(added)
     for response in changed:
         if response.status != 412:
             _require_written(response)
-    return AddedBookmark(id, parent_id, changed[0].status == 412)
+    return AddedBookmark(new_id, parent_id, changed[0].status == 412)
 
 
 def _change(client: SyncClient, node: BookmarkNode, fields: ClearRecord) -> TransactionRequest:
     return _put(client, {**node.clear, **fields}, {"If-Match": f'"{node.record.stored.last_modified}"'})
 
 
-def _put(client: SyncClient, clear: ClearRecord, headers: Dict[str, str]) -> TransactionRequest:
+def _put(client: SyncClient, clear: ClearRecord, headers: dict[str, str]) -> TransactionRequest:
     payload = client.encrypt("bookmarks", clear)
     return TransactionRequest("PUT", "bookmarks", clear["id"], headers, {"payload": payload})
 
@@ -118,7 +117,7 @@ def check_url(url: str) -> None:
         raise ClientError(f"Cannot add {quoted(url)}: {advice}")
 
 
-def _trimmed_tags(tags: Iterable[str]) -> List[str]:
+def _trimmed_tags(tags: Iterable[str]) -> list[str]:
     """Trims tags like Firefox does. Raises ClientError for one that it would ignore."""
     trimmed = [tag.strip() for tag in names_of(tags)]
     for tag in trimmed:
@@ -128,7 +127,7 @@ def _trimmed_tags(tags: Iterable[str]) -> List[str]:
     return trimmed
 
 
-def _require_room(client: SyncClient, requests: List[TransactionRequest], node: BookmarkNode) -> None:
+def _require_room(client: SyncClient, requests: list[TransactionRequest], node: BookmarkNode) -> None:
     """Raises if the folder is too large for the storage. Tests that with conditions that always fail, so nothing is written.
 
     With both records, because a bridge reads the storage's limits only for several.
@@ -136,12 +135,12 @@ def _require_room(client: SyncClient, requests: List[TransactionRequest], node: 
     _, listed = client.transaction(dataclasses.replace(each, headers={"If-Match": '"1"'}) for each in requests[:2])
     if listed.status != 413:
         return
-    count = len(list_of(node.clear.get("children")))
+    count = len(texts_of(node.clear.get("children")))
     message = f"the folder {quoted(node.title)} is full, with {count} entries. Choose another one"
     raise ClientError(f"Nothing was written: {message}", status=413)
 
 
-def _write_first(client: SyncClient, requests: List[TransactionRequest]) -> None:
+def _write_first(client: SyncClient, requests: list[TransactionRequest]) -> None:
     """Writes the new tags that don't fit into one transaction with the bookmark. Before it, so that a failure adds nothing."""
     most = client.info().max_requests
     while len(requests) > max(2, most):
@@ -158,13 +157,3 @@ def _require_written(response: TransactionResponse) -> None:
     remedy = ": its operator has not enabled writes to bookmarks" if response.status == 405 else ""
     message = f"Cannot write the bookmark: {response.status} {text_of(response.body.get('message'))}{remedy}"
     raise ClientError(message, status=response.status)
-
-
-def _find_folder(tops: Iterable[BookmarkNode], wanted: str) -> BookmarkNode:
-    found = folders_named(tops, wanted)
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise ClientError(f"There is no folder {quoted(wanted)}")
-    ids = ", ".join(f"{node.record.stored.id} (in {node.path})" for node in found)
-    raise ClientError(f"There are {len(found)} folders {quoted(wanted)}: use one of these ids: {ids}")

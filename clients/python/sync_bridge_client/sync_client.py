@@ -1,19 +1,26 @@
 """A client for one account."""
 
-from __future__ import annotations
-
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Literal, Mapping, Optional
+from typing import Any, Literal
 from urllib.parse import quote
 
 from .account import Account, check_account
-from .changes import watch
-from .collection import Collection, CollectionInfo, SyncRecord
+from .answers import (
+    BridgeInfo,
+    CollectionInfo,
+    TransactionResponse,
+    bridge_info,
+    collection_infos,
+    stored_record,
+    transaction_responses,
+)
+from .changes import changes
+from .collection import Collection, SyncRecord
 from .crypto import ClearRecord, KeyPair, UnreadableRecord, collection_keys, encrypt_record, key_pair_from_hex
 from .errors import ClientError
-from .fields import names_of
-from .transport import LOST_ANSWER, ClientOptions, Requests
+from .transport import ClientOptions, Requests, unknown_outcome
 
 
 @dataclass(frozen=True)
@@ -24,39 +31,21 @@ class TransactionRequest:
     collection: str
     id: str
     headers: Mapping[str, str] = field(default_factory=dict)
-    data: Optional[Mapping[str, Any]] = None
-
-
-@dataclass(frozen=True)
-class TransactionResponse:
-    """The response to one request of a transaction."""
-
-    status: int
-    path: str
-    headers: Dict[str, str]
-    body: Dict[str, Any]
-
-
-@dataclass(frozen=True)
-class BridgeInfo:
-    """What the root view says about the bridge; `max_requests`: maximum requests in a transaction."""
-
-    version: str
-    max_requests: int
+    data: Mapping[str, Any] | None = None
 
 
 class SyncClient:
     """A client for one account. All methods raise ClientError."""
 
-    def __init__(self, account: Account, options: Optional[ClientOptions] = None) -> None:
+    def __init__(self, account: Account, options: ClientOptions | None = None) -> None:
         self.account = check_account(account)
         self.requests = Requests(self.account, options or ClientOptions())
-        self._keys: Optional[Callable[[str], KeyPair]] = None
+        self._keys: Callable[[str], KeyPair] | None = None
 
-    def collections(self) -> List[CollectionInfo]:
+    def collections(self) -> list[CollectionInfo]:
         """The account's collections, sorted by name."""
-        data = self.requests.ask(self._path("/collections")).data()
-        return sorted((CollectionInfo(each["id"], each["last_modified"]) for each in data), key=lambda info: info.name)
+        infos = collection_infos(self.requests.ask(self._path("/collections")).body)
+        return sorted(infos, key=lambda info: info.name)
 
     def collection(self, name: str) -> Collection:
         """A collection; it need not exist."""
@@ -84,45 +73,38 @@ class SyncClient:
 
     def changes(
         self,
-        since: Optional[int] = None,
+        since: int | None = None,
         every_seconds: float = 60,
-        collections: Optional[Iterable[str]] = None,
+        collections: Iterable[str] | None = None,
         exclude: Iterable[str] = (),
-        on_error: Optional[Callable[[ClientError], None]] = None,
+        on_error: Callable[[ClientError], None] | None = None,
     ) -> Iterator[SyncRecord]:
-        """Yields changed records, decrypted, oldest first within a collection; never ends.
+        """Yields changed records, as the function `changes` does."""
+        return changes(self, since, every_seconds, collections, exclude, on_error)
 
-        Starts with the changes after `since`, in ms since 1970; by default, now. Watches the given collections; by default, all except
-        `crypto`, `meta` and those of `exclude`. Polls the list of collections, and reads only those that have changed. Doesn't see records
-        deleted without a tombstone; Firefox always writes one. Raises ClientError if the first round fails, or if the credentials are
-        rejected. If a later round fails, `on_error` gets the reason, and the next round catches up.
-        """
-        wanted = None if collections is None else frozenset(names_of(collections))
-        return watch(self, since, every_seconds, wanted, frozenset(names_of(exclude)) | {"crypto", "meta"}, on_error)
-
-    def transaction(self, requests: Iterable[TransactionRequest]) -> List[TransactionResponse]:
+    def transaction(self, requests: Iterable[TransactionRequest]) -> list[TransactionResponse]:
         """Sends requests as one transaction: all writes become visible at once, or none.
 
         A request that fails on its own (a failed condition, a write that is not enabled) has its own status and does not affect the others.
         """
-        below: List[Dict[str, Any]] = []
+        below: list[dict[str, Any]] = []
         for request in requests:
             path = self._path(f"/collections/{quote(request.collection, safe='')}/records/{quote(request.id, safe='')}")
-            each: Dict[str, Any] = {"method": request.method, "path": path}
+            each: dict[str, Any] = {"method": request.method, "path": path}
             if request.headers:
                 each["headers"] = dict(request.headers)
             if request.data is not None:
                 each["body"] = {"data": dict(request.data)}
             below.append(each)
-        answers = self.requests.ask("/batch", "post", {"requests": below}).body.get("responses")
-        if answers is None or len(answers) != len(below):
-            raise ClientError(LOST_ANSWER)
-        return [TransactionResponse(each["status"], each["path"], each["headers"], each["body"]) for each in answers]
+        answer = self.requests.ask("/batch", "POST", {"requests": below})
+        responses = transaction_responses(answer.body, len(below))
+        if responses is None:
+            raise unknown_outcome()
+        return responses
 
     def info(self) -> BridgeInfo:
         """Reads the root view."""
-        body = self.requests.ask("").body
-        return BridgeInfo(str(body.get("project_version")), (body.get("settings") or {}).get("batch_max_requests") or 25)
+        return bridge_info(self.requests.ask("").body)
 
     def _sync_key_pair(self) -> KeyPair:
         if self.account.sync_key == "":
@@ -132,7 +114,7 @@ class SyncClient:
     def _read_keys(self) -> Callable[[str], KeyPair]:
         sync_key_pair = self._sync_key_pair()
         try:
-            record = self.requests.ask(self._path("/collections/crypto/records/keys")).body["data"]
+            record = stored_record(self.requests.ask(self._path("/collections/crypto/records/keys")).body)
         except ClientError as error:
             # errno 110: the record does not exist. Other servers also return 404.
             if error.errno != 110:
@@ -140,7 +122,7 @@ class SyncClient:
             message = "This account has no keys yet: has any Firefox synced to it?"
             raise ClientError(message, status=404) from None
         try:
-            return collection_keys(sync_key_pair, record.get("id", ""), record.get("payload"))
+            return collection_keys(sync_key_pair, record.id, record.payload)
         except UnreadableRecord as error:
             message = "This sync key does not decrypt the account: it is outdated, or belongs to another account."
             raise ClientError(message, field="sync_key") from error
@@ -155,8 +137,8 @@ def connect(
     account: Account,
     *,
     max_pauses: int = 3,
-    on_pause: Optional[Callable[[float, int], None]] = None,
-    on_new_token: Optional[Callable[[str], None]] = None,
+    on_pause: Callable[[float, int], None] | None = None,
+    on_new_token: Callable[[str], None] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> SyncClient:
     """Creates a client, and checks that the sync key decrypts the account. Raises ClientError.

@@ -1,16 +1,13 @@
 """Access tokens from the account server."""
 
-from __future__ import annotations
-
 import re
-from typing import Any, Dict, Optional, Tuple
+from typing import Any
 from urllib.parse import urlsplit
-
-import requests
 
 from .account import Account
 from .errors import ClientError
 from .fields import text_of
+from .sessions import open_session
 
 _SCOPE = "https://identity.mozilla.com/apps/oldsync"
 _NEW_VALUES = "get new values from Firefox with the recipe"
@@ -53,20 +50,21 @@ def revoke_refresh_token(account: Account) -> None:
         raise _refused(failure, status, body)
 
 
-def _post(url: str, content: Dict[str, Any], failure: str) -> Tuple[int, Optional[Dict[str, Any]]]:
+def _post(url: str, content: dict[str, Any], failure: str) -> tuple[int, dict[str, Any] | None]:
     try:
-        # A redirect could send the refresh token to another server.
-        answer = requests.post(url, json=content, allow_redirects=False, timeout=_TIMEOUT_SECONDS)
+        with open_session() as session:
+            # A redirect could send the refresh token to another server.
+            answer = session.post(url, json=content, allow_redirects=False, timeout=_TIMEOUT_SECONDS)
     except (OSError, ValueError) as error:
         raise ClientError(f"{failure}: no response from {urlsplit(url).netloc or url}") from error
     try:
         body = answer.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     return answer.status_code, body if isinstance(body, dict) else None
 
 
-def _refused(failure: str, status: int, body: Optional[Dict[str, Any]]) -> ClientError:
+def _refused(failure: str, status: int, body: dict[str, Any] | None) -> ClientError:
     # Mozilla's bot protection, which only browsers can pass.
     if status == 406 and body is None:
         what = "the account server requires a check that only browsers pass (406)"

@@ -1,28 +1,29 @@
-"""Sends requests to a bridge, with kinto-http."""
-
-from __future__ import annotations
+"""Sends requests to a bridge."""
 
 import math
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional
+from typing import Any
 
 import requests
-from kinto_http.exceptions import KintoException
-from kinto_http.session import Session
 
 from .account import Account, keep_token
+from .answers import StoredRecord, unexpected
+from .crypto import read_json
 from .errors import ClientError
-from .fields import text_of
+from .fields import fields_of, is_integer, text_of
+from .record_list import parse_records
+from .sessions import open_session
 from .tokens import is_renewable, renew_token
 
-# The message if the response to a write is lost.
-LOST_ANSWER = "No response: the write may have been applied. Check before you repeat it."
-_UNEXPECTED = "The bridge sent an unexpected response: is this its address?"
 # Longer pauses are reported as an error.
 _LONGEST_PAUSE_SECONDS = 60
+# `time.sleep` rejects much longer ones.
+_LONGEST_REST_SECONDS = 2_000_000
 # Longer than the service takes to respond.
 _TIMEOUT_SECONDS = 120
+_CHUNK_BYTES = 65_536
 
 
 @dataclass(frozen=True)
@@ -32,26 +33,19 @@ class ClientOptions:
     # Maximum retries of a request that gets 503 or 429 with a pause of up to a minute.
     max_pauses: int = 3
     # Called before each pause, with its length in seconds and the status; 200 for a `Backoff` that `changes` respects.
-    on_pause: Optional[Callable[[float, int], None]] = None
+    on_pause: Callable[[float, int], None] | None = None
     # Called with a renewed access token, which is also written to the account's file.
-    on_new_token: Optional[Callable[[str], None]] = None
+    on_new_token: Callable[[str], None] | None = None
     # Replaces `time.sleep`.
     sleep: Callable[[float], None] = time.sleep
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A successful response; `body` is None for HEAD."""
+    """A successful response; `body` is None for HEAD, and is read by the functions of `answers`."""
 
-    body: Any
+    body: object
     headers: Mapping[str, str]
-
-    def data(self) -> List[Any]:
-        """The list of the response. Raises ClientError if it is none."""
-        data = self.body.get("data")
-        if not isinstance(data, list):
-            raise ClientError(_UNEXPECTED)
-        return data
 
 
 class Requests:
@@ -62,45 +56,110 @@ class Requests:
         self._account = account
         self._options = options
         address = account.bridge_url.rstrip("/")
-        server_url = address if address.endswith("/v1") else f"{address}/v1"
-        self._session = _Session(server_url=server_url, auth=self._identify, timeout=_TIMEOUT_SECONDS)
+        self._api = address if address.endswith("/v1") else f"{address}/v1"
+        self._session = open_session()
+        # When the pause ends that the bridge has asked for with `Backoff`, in seconds since 1970.
+        self._backoff_until = 0.0
 
-    def ask(self, path: str, method: str = "get", body: Optional[Dict[str, Any]] = None) -> Answer:
+    def ask(
+        self,
+        path: str,
+        method: str = "GET",
+        body: dict[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
         """Sends a request for a path below the version, such as `/batch`; an empty path is the root view. Raises ClientError."""
-        pauses = 0
-        has_renewed = False
-        while True:
-            try:
-                return self._send(path, method, body)
-            except KintoException as error:
-                refusal = error.response
-            if refusal.status_code == 401 and not has_renewed and is_renewable(self._account):
-                has_renewed = True
-                self._renew()
-                continue
-            # A bridge returns neither 502 nor 504; a proxy does if it loses the response.
-            if body and refusal.status_code in (502, 504):
-                raise ClientError(LOST_ANSWER)
-            seconds = _pause_of(refusal)
-            if pauses == self._options.max_pauses or seconds is None:
-                raise _refused(refusal)
-            pauses += 1
-            has_renewed = False
-            if self._options.on_pause is not None:
-                self._options.on_pause(seconds, refusal.status_code)
-            self._options.sleep(seconds)
+        response = self._send(path, method, body, headers, is_streamed=False)
+        if method == "HEAD":
+            if response.status_code >= 300:
+                raise unexpected()
+            return Answer(None, response.headers)
+        try:
+            content = read_json(response.content.decode("utf-8", "replace"))
+        except (ValueError, RecursionError) as error:
+            raise (unknown_outcome() if body else unexpected()) from error
+        # Every success of a bridge has a list, a record, or settings; other servers also return JSON, and redirects.
+        parts = [fields_of(content).get(name) for name in ("data", "responses", "settings")]
+        if response.status_code >= 300 or not any(isinstance(part, dict | list) for part in parts):
+            raise unknown_outcome() if body else unexpected()
+        return Answer(content, response.headers)
+
+    def stream(self, path: str) -> tuple[Mapping[str, str], Iterator[list[StoredRecord]]]:
+        """Requests a list of records, which are parsed as they arrive. Raises ClientError, as does the iterator."""
+        response = self._send(path, "GET", None, None, is_streamed=True)
+        if response.status_code >= 300:
+            response.close()
+            raise unexpected()
+        return response.headers, _records_of(response)
 
     def rest(self, seconds: float) -> None:
         """Waits for that many seconds, or longer if the bridge has asked for it with `Backoff`."""
-        backoff_seconds = self._session.backoff_until - time.time()
+        backoff_seconds = self._backoff_until - time.time()
         if backoff_seconds > seconds and self._options.on_pause is not None:
             self._options.on_pause(math.ceil(backoff_seconds), 200)
-        self._options.sleep(max(seconds, backoff_seconds))
+        self._options.sleep(min(max(seconds, backoff_seconds), _LONGEST_REST_SECONDS))
 
-    def _identify(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        request.headers["Authorization"] = f"Bearer {self._account.token}"
-        request.headers["X-KeyID"] = self._account.key_id
-        return request
+    def _send(
+        self,
+        path: str,
+        method: str,
+        body: dict[str, Any] | None,
+        headers: Mapping[str, str] | None,
+        is_streamed: bool,
+    ) -> requests.Response:
+        """Sends a request, again after a pause or with a new token; the response has no error status."""
+        pauses = 0
+        has_renewed = False
+        while True:
+            response = self._send_once(path, method, body, headers, is_streamed)
+            if response.status_code < 400:
+                return response
+            with response:
+                if response.status_code == 401 and not has_renewed and is_renewable(self._account):
+                    has_renewed = True
+                    self._renew()
+                    continue
+                # A bridge returns neither 502 nor 504; a proxy does if it loses the response.
+                if body and response.status_code in (502, 504):
+                    raise unknown_outcome()
+                seconds = _pause_of(response)
+                if pauses == self._options.max_pauses or seconds is None:
+                    raise _refused(response)
+            pauses += 1
+            has_renewed = False
+            if self._options.on_pause is not None:
+                self._options.on_pause(seconds, response.status_code)
+            self._options.sleep(seconds)
+
+    def _send_once(
+        self,
+        path: str,
+        method: str,
+        body: dict[str, Any] | None,
+        headers: Mapping[str, str] | None,
+        is_streamed: bool,
+    ) -> requests.Response:
+        credentials = {"Authorization": f"Bearer {self._account.token}", "X-KeyID": self._account.key_id}
+        try:
+            response = self._session.request(
+                method,
+                self._api + (path or "/"),
+                json=body,
+                headers={**credentials, **(headers or {})},
+                # A redirect could send the credentials to another server.
+                allow_redirects=False,
+                timeout=_TIMEOUT_SECONDS,
+                stream=is_streamed,
+            )
+        except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError) as error:
+            raise (unknown_outcome() if body else _broken_off()) from error
+        except (OSError, ValueError) as error:
+            silent = f"No response from the bridge at {self._account.bridge_url}. Is it running?"
+            raise (unknown_outcome() if body else ClientError(silent)) from error
+        backoff_seconds = _seconds_of(response.headers.get("Backoff", ""))
+        if backoff_seconds > 0:
+            self._backoff_until = max(self._backoff_until, time.time() + backoff_seconds)
+        return response
 
     def _renew(self) -> None:
         self._account.token = renew_token(self._account)
@@ -108,78 +167,63 @@ class Requests:
         if self._options.on_new_token is not None:
             self._options.on_new_token(self._account.token)
 
-    def _send(self, path: str, method: str, body: Optional[Dict[str, Any]]) -> Answer:
-        try:
-            # A redirect could send the credentials to another server.
-            content, headers = self._session.request(method, path or "/", payload=body, allow_redirects=False)
-        except requests.exceptions.JSONDecodeError as error:
-            raise ClientError(LOST_ANSWER if body else _UNEXPECTED) from error
-        except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError) as error:
-            broken = "The response was cut off: the storage or the connection failed."
-            raise ClientError(LOST_ANSWER if body else broken) from error
-        except (OSError, ValueError) as error:
-            silent = f"No response from the bridge at {self._account.bridge_url}. Is it running?"
-            raise ClientError(LOST_ANSWER if body else silent) from error
-        # A redirect of a HEAD looks like a success.
-        if not ("Total-Records" in headers if method == "head" else _is_answer(content)):
-            raise ClientError(LOST_ANSWER if body else _UNEXPECTED)
-        return Answer(content, headers)
+
+def _records_of(response: requests.Response) -> Iterator[list[StoredRecord]]:
+    with response:
+        yield from parse_records(_chunks_of(response), _broken_off)
 
 
-class _Session(Session):  # type: ignore[misc]  # kinto-http has no types
-    """Sends requests even during a `Backoff`, which `changes` respects between rounds.
-
-    Otherwise it would reject the rest of a started read, and the requests of other threads.
-    """
-
-    backoff_until = 0.0
-
-    @property
-    def backoff(self) -> Optional[float]:
-        return None
-
-    @backoff.setter
-    def backoff(self, until: Optional[float]) -> None:
-        self.backoff_until = max(self.backoff_until, until or 0)
-
-
-def _is_answer(content: Any) -> bool:
-    # Every success of a bridge has one of these; other servers also return JSON.
-    names = ("data", "responses", "settings")
-    return isinstance(content, dict) and any(isinstance(content.get(name), (dict, list)) for name in names)
-
-
-def _pause_of(refusal: requests.Response) -> Optional[float]:
-    """How many seconds the response asks to wait; None if it does not, or too long."""
-    if refusal.status_code not in (503, 429):
-        return None
+def _chunks_of(response: requests.Response) -> Iterator[bytes]:
     try:
-        seconds = float(refusal.headers.get("Retry-After", 1))
+        yield from response.iter_content(_CHUNK_BYTES)
+    except (OSError, ValueError) as error:
+        raise _broken_off() from error
+
+
+def _seconds_of(text: str) -> float:
+    """A number of seconds; NaN for any other text."""
+    try:
+        return float(text)
     except ValueError:
+        return math.nan
+
+
+def _pause_of(response: requests.Response) -> float | None:
+    """How many seconds the response asks to wait; None if it does not, or too long."""
+    if response.status_code not in (503, 429):
         return None
+    seconds = _seconds_of(response.headers.get("Retry-After", "1"))
     return seconds if 0 <= seconds <= _LONGEST_PAUSE_SECONDS else None
 
 
-def _refused(refusal: requests.Response) -> ClientError:
-    status = refusal.status_code
+def _broken_off() -> ClientError:
+    return ClientError("The response was cut off: the storage or the connection failed.")
+
+
+def unknown_outcome() -> ClientError:
+    """The response to a write is lost."""
+    return ClientError("No response: the write may have been applied. Check before you repeat it.")
+
+
+def _refused(response: requests.Response) -> ClientError:
+    status = response.status_code
     try:
-        body = refusal.json()
-    except ValueError:
+        body = read_json(response.content.decode("utf-8", "replace"))
+    except (ValueError, RecursionError, OSError):
         body = None
-    if isinstance(body, dict):
-        message, errno = text_of(body.get("message")) or f"The bridge returned {status}.", body.get("errno")
-    elif refusal.request.method == "HEAD":
-        # It has no body.
-        message, errno = f"The bridge returned {status}.", None
-    else:
-        message, errno = (
-            f"A proxy or another server returned {status}: is this the address of the bridge?",
-            None,
-        )
-    seconds = refusal.headers.get("Retry-After", "")
-    if seconds.isdigit() and int(seconds) > 0:
+    errno = fields_of(body).get("errno")
+    message = text_of(fields_of(body).get("message"))
+    if message == "":
+        is_bridge = isinstance(body, dict) or response.request.method == "HEAD"
+        other = f"A proxy or another server returned {status}: is this the address of the bridge?"
+        message = f"The bridge returned {status}." if is_bridge else other
+    seconds = response.headers.get("Retry-After", "")
+    if _seconds_of(seconds) > 0:
         message = f"{message} (in {seconds} s)"
-    if status != 401:
-        return ClientError(message, status=status, errno=errno)
-    # errno 104: the credentials are missing or contradictory, and a new token would not help.
-    return ClientError(message, status=status, errno=errno, field="key_id" if errno == 104 else "token")
+    return ClientError(
+        message,
+        status=status,
+        errno=errno if is_integer(errno) else None,
+        # errno 104: the credentials are missing or contradictory, and a new token would not help.
+        field=None if status != 401 else "key_id" if errno == 104 else "token",
+    )

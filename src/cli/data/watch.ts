@@ -57,7 +57,7 @@ function watch(
       since,
       collections: named.length > 0 ? named : undefined,
       // These only if named, because lines end up in logs.
-      except: ['passwords', 'creditcards'],
+      exclude: ['passwords', 'creditcards'],
       everySeconds,
       signal: stopping.signal,
       onError: ({ message }) => tell(`${message} Retrying in ${everySeconds} s.`),
