@@ -1,5 +1,5 @@
 /**
- * What Firefox's engines write into their collections: the one place that knows the names and types of their fields. Readers take any record
+ * Reads what Firefox's engines write into their collections, whose fields `record-fields.ts` lists for those who write. Readers take any record
  * and never throw: a field of another type counts as absent, and `faultOf` names it.
  */
 import { fieldsOf, isFields, listOf, momentOf, numberOf, textOf, textsOf, type Fields } from './fields.ts'
