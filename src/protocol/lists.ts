@@ -144,7 +144,7 @@ const maxLimit = 1_000_000_000
  * Reads a list query that matches its schema; adds further problems to `problems`. `ids` is empty if the client sent an empty list of ids:
  * it returns no records, never all of them.
  */
-export function readListOptions(query: ListQuery, problems: Problem[] = []): ListOptions {
+function readListOptions(query: ListQuery, problems: Problem[]): ListOptions {
   const limit = given(query._limit)
   const token = given(query._token)
   const position = token === undefined ? undefined : readPageToken(token)
@@ -175,7 +175,7 @@ export function readListOptions(query: ListQuery, problems: Problem[] = []): Lis
 }
 
 /** The value of a parameter. Kinto clients send `null` for an unset parameter. */
-export function given(value: string | undefined): string | undefined {
+function given(value: string | undefined): string | undefined {
   return value === 'null' ? undefined : value
 }
 
