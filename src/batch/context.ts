@@ -3,6 +3,7 @@ import { errno, isWriteConflict, ServiceError, UpstreamError } from '../domain/e
 import { retries } from '../domain/retries.ts'
 import type { Locks } from '../domain/bounded.ts'
 import type { OperationOutcome } from '../domain/operation.ts'
+import type { SyncRecord } from '../domain/record.ts'
 import type { HeldMemory } from '../domain/record-storage.ts'
 
 export interface BudgetOptions {
@@ -81,6 +82,7 @@ export class Budget {
   /** Reserved bytes of each payload that is kept to decide operations or to undo them, by the name of its record. */
   readonly #kept = new Map<string, number>()
   #leftKeptBytes: number
+  readonly #payloadSizes = new WeakMap<SyncRecord, number>()
 
   constructor(options: BudgetOptions) {
     this.#options = options
@@ -150,6 +152,18 @@ export class Budget {
     this.#leftBytes -= more
     this.#held.set(index, bytes)
     return true
+  }
+
+  /** Reserves the bytes of a record's payload as JSON, like `hold`; null: none. */
+  holdRecord(index: number, record: SyncRecord | null): boolean {
+    return this.hold(index, record === null ? 0 : this.#sizeOf(record))
+  }
+
+  /** A character is escaped with up to six bytes. Serialized once for each record; estimated once the budget is spent. */
+  #sizeOf(record: SyncRecord): number {
+    const { payload } = record
+    const measure = () => (this.isSpent ? 6 * payload.length : Buffer.byteLength(JSON.stringify(payload)))
+    return this.#payloadSizes.getOrInsertComputed(record, measure)
   }
 
   /**

@@ -3,9 +3,9 @@ import { retries } from '../domain/retries.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { completeView, nameOf } from './reads.ts'
 import { waitToRetry, type TransactionContext } from './context.ts'
-import type { Operation } from '../domain/operation.ts'
+import type { Operation, Step } from '../domain/operation.ts'
 import type { BulkStorage, KeepsPayload, Snapshot, StorageLimits } from '../domain/record-storage.ts'
-import type { CollectionView, Known, NumberedOperation } from './simulate.ts'
+import { isWrite, type CollectionView, type Known, type NumberedOperation } from './simulate.ts'
 
 /** Payloads up to this length are kept even if they may not be needed, because a failed condition shows the record. */
 const shortPayload = 16_384
@@ -32,7 +32,8 @@ export class KnownCollection {
     private readonly context: TransactionContext,
     needed: ReadonlySet<string>,
   ) {
-    this.facts = { view: nothing, rejected: new Map(), failure: null, limits: null, needed }
+    const nothingYet = { view: nothing, rejected: new Map(), failure: null, limits: null }
+    this.facts = { ...nothingYet, needed, withoutRoom: new Set() }
     this.collection = operations[0]!.operation.collection
     this.#ids = [...new Set(operations.flatMap(({ operation }) => ('id' in operation ? [operation.id] : [])))]
   }
@@ -102,6 +103,11 @@ export class KnownCollection {
     this.#update({ view: { ...view, records } })
   }
 
+  /** Notes that the result of that write has no room in the response, so that it is not made. */
+  leaveOut(index: number): void {
+    this.#update({ withoutRoom: new Set([...this.facts.withoutRoom, index]) })
+  }
+
   /** Notes that the storage rejected these records. */
   reject(rejected: ReadonlyMap<string, ServiceError>): void {
     if (rejected.size > 0) this.#update({ rejected: new Map([...this.facts.rejected, ...rejected]) })
@@ -154,4 +160,38 @@ export class KnownCollection {
 function isWholePut(operation: Operation): boolean {
   if (operation.kind !== 'put') return false
   return operation.precondition.kind === 'none' && operation.input.payload !== undefined
+}
+
+/**
+ * The records of a collection whose payloads are needed: to be shown, written again, or restored by an undo. The last step needs no undo,
+ * because the storage applies it completely or not at all; but an upload may leave out records that the storage rejects, after which a
+ * strict transaction takes back the others.
+ */
+export function payloadNeeds(
+  steps: Step[],
+  isStrict: boolean,
+): (operations: NumberedOperation[]) => ReadonlySet<string> {
+  const puts = new Map<string, number>()
+  const deletes = new Map<string, { storage: BulkStorage; ids: string[] }>()
+  for (const { storage, operation } of steps) {
+    if (!isWrite(operation)) continue
+    const { kind, collection, id } = operation
+    const name = JSON.stringify([storage.owner, collection])
+    if (kind === 'put') puts.set(name, (puts.get(name) ?? 0) + 1)
+    else deletes.getOrInsertComputed(name, () => ({ storage, ids: [] })).ids.push(id)
+  }
+  const deletions = [...deletes.values()].flatMap(({ storage, ids }) => storage.splitDeletion(ids)).length
+  const hasSeveralPuts = [...puts.values()].some((count) => count > 1)
+  const restoresPuts = puts.size + deletions > 1 || (isStrict && hasSeveralPuts)
+  const restoresDeletes = deletions > 1
+  const needsPayload = (operation: Operation) => {
+    if (operation.kind === 'put') return restoresPuts || operation.input.payload === undefined
+    return operation.kind === 'get' || (operation.kind === 'delete' && restoresDeletes)
+  }
+  return (operations) =>
+    new Set(
+      operations.flatMap(({ operation }) =>
+        'id' in operation && needsPayload(operation) ? [operation.id] : [],
+      ),
+    )
 }

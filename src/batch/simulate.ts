@@ -42,6 +42,8 @@ export interface Known {
   limits: StorageLimits | null
   /** The records whose payloads are needed, to be shown, written again or restored. */
   needed: ReadonlySet<string>
+  /** The indices of writes whose results have no room in the response. */
+  withoutRoom: ReadonlySet<number>
 }
 
 /** The timestamps of the committed changes. */
@@ -181,7 +183,7 @@ export class Simulation {
       if (!isWhole(before)) return this.#lack(id)
       return (times) => ({ outcome: 'precondition-failed', existing: shown(before, times) })
     }
-    const error = rejected.get(id) ?? failure
+    const error = this.#known.withoutRoom.has(index) ? noRoom() : (rejected.get(id) ?? failure)
     if (error) return () => ({ outcome: 'failed', error })
     // Writes omitted fields with their stored values, because whether a write of the ttl alone makes a new version depends on the request.
     // The row of a record deleted before also keeps its sortindex.

@@ -7,6 +7,7 @@ import { fitsAnyStorage } from './collection-changes.ts'
 import { commitOrUndo } from './commit.ts'
 import { readsOf, type Read } from './reads.ts'
 import { isWrite, type NumberedOperation } from './simulate.ts'
+import { payloadNeeds } from './known-collection.ts'
 import { WrittenCollection } from './written-collection.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage, CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
@@ -53,28 +54,6 @@ function groupByUser(steps: Step[]): Map<string, User> {
   return users
 }
 
-/**
- * What an undo may have to restore. The last step needs no undo, because the storage applies it completely or not at all; but an upload may
- * leave out records that the storage rejects, after which a strict transaction takes back the others.
- */
-function undoOf(steps: Step[], isStrict: boolean) {
-  const puts = new Map<string, number>()
-  const deletes = new Map<string, { storage: BulkStorage; ids: string[] }>()
-  for (const { storage, operation } of steps) {
-    if (!isWrite(operation)) continue
-    const { kind, collection, id } = operation
-    const name = JSON.stringify([storage.owner, collection])
-    if (kind === 'put') puts.set(name, (puts.get(name) ?? 0) + 1)
-    else deletes.getOrInsertComputed(name, () => ({ storage, ids: [] })).ids.push(id)
-  }
-  const deletions = [...deletes.values()].flatMap(({ storage, ids }) => storage.splitDeletion(ids)).length
-  const hasSeveralPuts = puts.size > 1 || (puts.values().next().value ?? 0) > 1
-  return {
-    restoresPuts: puts.size + deletions > 1 || (isStrict && hasSeveralPuts),
-    restoresDeletes: deletions > 1,
-  }
-}
-
 /** The collections of a user that change; none if the storage rejects the credentials. */
 function changesOf({ refusal, written }: User): WrittenCollection[] {
   return refusal ? [] : [...written.values()].filter(({ changes }) => changes.hasChanges)
@@ -87,12 +66,10 @@ class Transaction implements TransactionContext {
   readonly #users: Map<string, User>
   /** The outcomes of reads; those of written collections come from their state. */
   readonly #read = new Map<number, OperationOutcome>()
-  /** Cached sizes of records in the response. */
-  readonly #payloadSizes = new WeakMap<SyncRecord, number>()
   /** Whether the writes are large enough to need the storage's limits. */
   readonly #needsLimits: boolean
-  /** What an undo may have to restore: what is followed by another step. */
-  readonly #undo: { restoresPuts: boolean; restoresDeletes: boolean }
+  /** The records of a collection whose payloads are needed. */
+  readonly #neededBy: (operations: NumberedOperation[]) => ReadonlySet<string>
   /** The collections that change. */
   #changed: WrittenCollection[] = []
 
@@ -107,7 +84,7 @@ class Transaction implements TransactionContext {
     this.#needsLimits = !fitsAnyStorage(
       writes.map(({ operation }) => (operation.kind === 'put' ? operation.input : {})),
     )
-    this.#undo = undoOf(steps, options.accepts !== undefined)
+    this.#neededBy = payloadNeeds(steps, options.accepts !== undefined)
   }
 
   async run(): Promise<OperationOutcome[]> {
@@ -189,16 +166,6 @@ class Transaction implements TransactionContext {
     user.written.set(part.collection, part)
   }
 
-  /** The records of one collection whose payloads are needed: to be shown, written again, or restored by an undo. */
-  #neededBy(operations: NumberedOperation[]): Set<string> {
-    const { restoresPuts, restoresDeletes } = this.#undo
-    const needed = operations.filter(({ operation }) => {
-      if (operation.kind === 'put') return restoresPuts || operation.input.payload === undefined
-      return operation.kind === 'get' || (operation.kind === 'delete' && restoresDeletes)
-    })
-    return new Set(needed.flatMap(({ operation }) => ('id' in operation ? [operation.id] : [])))
-  }
-
   /** Tasks that create the rows of new collections, once everything is read. */
   #rows(user: User): (() => Promise<void>)[] {
     return changesOf(user).map(({ known, changes }) => {
@@ -250,17 +217,21 @@ class Transaction implements TransactionContext {
   }
 
   /**
-   * Reserves memory for the response before the commit, so that a committed batch never fails. Throws `ServiceError` 413 if there is no
-   * room for the results of writes; reads without room fail alone.
+   * Reserves memory for the response before the commit, so that a committed batch never fails. A write whose result has no room is not
+   * made.
    */
   #holdResponse(): void {
-    const shown = this.#steps.flatMap(({ operation }, index) =>
-      'id' in operation ? [{ index, outcome: this.#outcome(index) }] : [],
-    )
-    const hold = ({ index, outcome }: (typeof shown)[number]) =>
-      this.budget.hold(index, this.#shownBytes(index, outcome))
-    if (!shown.filter(({ outcome }) => outcome.outcome === 'stored').every(hold)) throw noRoom()
-    shown.filter(({ outcome }) => outcome.outcome !== 'stored').forEach(hold)
+    const indices = this.#steps.flatMap(({ operation }, index) => ('id' in operation ? [index] : []))
+    const isStored = (index: number) => this.#outcome(index).outcome === 'stored'
+    for (const index of indices.filter(isStored)) {
+      const { storage, operation } = this.#steps[index]!
+      if (!isWrite(operation) || this.budget.holdRecord(index, this.#shown(index, this.#outcome(index))))
+        continue
+      const { known } = this.#users.get(storage.owner)!.written.get(operation.collection)!
+      known.leaveOut(index)
+    }
+    for (const index of indices)
+      if (!isStored(index)) this.budget.holdRecord(index, this.#shown(index, this.#outcome(index)))
   }
 
   #outcome(index: number): OperationOutcome {
@@ -277,7 +248,7 @@ class Transaction implements TransactionContext {
   #timestamps(index: number, { timestamps, written }: User): OperationOutcome {
     const { collections, timestamp } = timestamps!
     const bytes = bytesOfCollection * (collections.size + written.size)
-    if (!this.#hasRoom(index, bytes)) return { outcome: 'failed', error: noRoom() }
+    if (!this.#hasRoom(() => this.budget.hold(index, bytes))) return { outcome: 'failed', error: noRoom() }
     const seen = new Map(collections)
     for (const [collection, { changes }] of written) {
       const changedAt = changes.timestampAt(index)
@@ -292,41 +263,30 @@ class Transaction implements TransactionContext {
   #withinBudget(index: number, outcome: OperationOutcome): OperationOutcome {
     // Never reports a completed write as failed.
     if (outcome.outcome === 'stored') return outcome
-    const bytes = this.#shownBytes(index, outcome)
-    return bytes === 0 || this.#hasRoom(index, bytes) ? outcome : { outcome: 'failed', error: noRoom() }
+    const record = this.#shown(index, outcome)
+    const isHeld = record === null || this.#hasRoom(() => this.budget.holdRecord(index, record))
+    return isHeld ? outcome : { outcome: 'failed', error: noRoom() }
   }
 
-  /** Reserves bytes in the response; false if there is no room. */
-  #hasRoom(index: number, bytes: number): boolean {
+  /** Reserves memory in the response; false if there is no room. */
+  #hasRoom(hold: () => boolean): boolean {
     try {
-      return this.budget.hold(index, bytes)
+      return hold()
     } catch {
       // Outcomes decided again after the commit may be larger, and must not fail the batch.
       return false
     }
   }
 
-  /** The bytes of a stored record in an outcome; 0 if there is none, or the client sent it. */
-  #shownBytes(index: number, outcome: OperationOutcome): number {
+  /** The stored record that an outcome shows; null if there is none, or the client sent it. */
+  #shown(index: number, outcome: OperationOutcome): SyncRecord | null {
     const { operation } = this.#steps[index]!
     if (outcome.outcome === 'stored') {
       const isSent = operation.kind === 'put' && operation.input.payload !== undefined
-      return isSent ? 0 : this.#payloadBytes(outcome.record)
+      return isSent ? null : outcome.record
     }
-    if (outcome.outcome === 'found' && 'record' in outcome) return this.#payloadBytes(outcome.record)
-    if (outcome.outcome !== 'precondition-failed' || !('existing' in outcome)) return 0
-    return outcome.existing ? this.#payloadBytes(outcome.existing) : 0
-  }
-
-  /**
-   * The bytes of a payload as JSON, which escapes a character with up to six bytes. Serialized once per record; estimated once the budget
-   * is spent.
-   */
-  #payloadBytes(record: SyncRecord): number {
-    const { payload } = record
-    const measure = () =>
-      this.budget.isSpent ? 6 * payload.length : Buffer.byteLength(JSON.stringify(payload))
-    return this.#payloadSizes.getOrInsertComputed(record, measure)
+    if (outcome.outcome === 'found' && 'record' in outcome) return outcome.record
+    return outcome.outcome === 'precondition-failed' && 'existing' in outcome ? outcome.existing : null
   }
 }
 
