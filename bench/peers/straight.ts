@@ -118,8 +118,6 @@ async function openSession(
 // --- The call: limits, timeout, signature and metrics in one function -----------------------------------------------
 
 const node = {
-  isOpen: true,
-  failures: 0,
   inFlight: 0,
   limit: Number(slots ?? 256),
   waiting: [] as (() => void)[],
@@ -139,7 +137,6 @@ async function readStorage(
   requestId: string,
   caller: AbortSignal,
 ) {
-  if (!node.isOpen) throw new ServiceError(503, 201, 'The circuit of the storage is open')
   if (node.inFlight >= node.limit) await new Promise<void>((resolve) => node.waiting.push(resolve))
   node.inFlight += 1
   const startedAtMs = performance.now()
@@ -166,7 +163,6 @@ async function readStorage(
     })
     const { status, headers } = response
     if (headers.has('content-encoding') || (status >= 300 && status < 400)) throw unusable()
-    node.failures = status >= 500 ? node.failures + 1 : 0
     const text = await response.text()
     if (status === 404) throw new ServiceError(404, 110, 'Record not found')
     if (status !== 200) throw unusable()

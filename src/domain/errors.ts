@@ -80,10 +80,7 @@ export type UpstreamFailure =
   | 'connection-lost'
   /** Timed out; may have been applied. */
   | 'timeout'
-  /**
-   * It returned 5xx or 429, or was not called because a `Retry-After` still applies; `applied` says whether a write
-   * may have been applied.
-   */
+  /** It returned 5xx, or was not called because a `Retry-After` still applies; `applied` says whether a write may have been applied. */
   | 'refused'
   /** The response does not follow the protocol. */
   | 'bad-response'
