@@ -121,6 +121,18 @@ async function renameBookmark(guid, title) {
   await PlacesUtils.bookmarks.update({ guid, title })
 }
 
+async function moveBookmark(guid, parentid) {
+  const parentGuid = PlacesSyncUtils.bookmarks.recordIdToGuid(parentid)
+  await PlacesUtils.bookmarks.update({ guid, parentGuid, index: PlacesUtils.bookmarks.DEFAULT_INDEX })
+}
+
+/** Sets the tags of an address. */
+function tagAddress(url, tags) {
+  const uri = Services.io.newURI(url)
+  PlacesUtils.tagging.untagURI(uri, null)
+  PlacesUtils.tagging.tagURI(uri, tags)
+}
+
 /** All visited pages with their visits in microseconds, newest first. */
 async function history() {
   const database = await PlacesUtils.promiseDBConnection()
