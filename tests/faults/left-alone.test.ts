@@ -52,6 +52,67 @@ describe('a token server that hangs', () => {
   })
 })
 
+describe('a token server that asks to wait', () => {
+  /** A bridge whose users were accepted, and need the token server again. */
+  async function start() {
+    let aheadMs = 0
+    const bridge = await startFaultyBridge({
+      writable: ['tabs'],
+      settings: { cache_credentials_ttl_seconds: '1' },
+      monotonicNow: () => performance.now() + aheadMs,
+    })
+    cleanUps.push(() => bridge.stop())
+    const users = addUsers(bridge, 3, 'user') as [SandboxUser, SandboxUser, SandboxUser]
+    for (const user of users) expect((await read(bridge, user)).status).toBe(200)
+    // Their credentials have expired.
+    aheadMs += 1000
+    return { bridge, users }
+  }
+
+  it('pauses one client with 429, and leaves all others alone', async () => {
+    const { bridge, users } = await start()
+    const [paused, ...others] = users
+    const { Authorization } = bridge.identityOf(paused)
+    bridge.tokenProxy.plan(({ headers }) =>
+      headers.get('Authorization') === Authorization
+        ? { kind: 'status', status: 429, headers: { 'Retry-After': '300' }, body: '{}' }
+        : null,
+    )
+
+    const first = await read(bridge, paused)
+    const calls = bridge.tokenProxy.requests.length
+    const second = await read(bridge, paused)
+    const callsAfter = bridge.tokenProxy.requests.length
+    const statuses = await statusesOf(others.flatMap((user) => [read(bridge, user), write(bridge, user)]))
+
+    for (const { status, body, headers } of [first, second]) {
+      expect([status, body.errno]).toEqual([429, 117])
+      expect(Number(headers.get('Retry-After'))).toBeWithin(200, 301)
+    }
+    expect(callsAfter).toBe(calls)
+    expect(statuses).toEqual([200, 200, 200, 200])
+  })
+
+  it('pauses all with 503', async () => {
+    const { bridge, users } = await start()
+    bridge.tokenProxy.plan(() => ({
+      kind: 'status',
+      status: 503,
+      headers: { 'Retry-After': '40' },
+      body: '',
+    }))
+    const first = await read(bridge, users[0])
+    bridge.tokenProxy.plan(() => null)
+    const calls = bridge.tokenProxy.requests.length
+
+    const others = await statusesOf(users.map((user) => read(bridge, user)))
+
+    expect(first.status).toBe(503)
+    expect(others).toEqual([503, 503, 503])
+    expect(bridge.tokenProxy.requests.length).toBe(calls)
+  })
+})
+
 describe('accounts whose calls to a storage node fail', () => {
   const faults: Fault[] = [
     { kind: 'reset-before' },
