@@ -37,10 +37,10 @@ check: node_modules ## types, lint, format
 	@$(BUN) check
 	@node_modules/.bin/oxlint
 	@$(BUN) .ci/lint-costs.ts src
-	@$(BUN) fmt --check --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
+	@$(BUN) fmt --check --ignore-pattern bench/RESULTS.md --ignore-pattern src/client/README.md src tests bench .ci docs/examples
 
 format: node_modules ## formats everything
-	@$(BUN) fmt --ignore-pattern bench/RESULTS.md src tests bench .ci docs/examples
+	@$(BUN) fmt --ignore-pattern bench/RESULTS.md --ignore-pattern src/client/README.md src tests bench .ci docs/examples
 
 settings-page: node_modules ## docs/settings.md, after a change of the settings
 	@$(BUN) .ci/settings-page.ts

@@ -1,16 +1,6 @@
 /** `bun .ci/javascript-client.ts FOLDER` builds `sync-bridge-client`, the JavaScript package, into a folder. */
-import {
-  copyFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
+import { copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { gzipSync } from 'node:zlib'
 import ts from 'typescript'
 import { run } from './run-command.ts'
 
@@ -45,11 +35,11 @@ export async function makeClientPackage(folder: string): Promise<string> {
     engines: { node: '>=20' },
   }
   writeFileSync(join(target, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`)
-  copyFileSync(join(project, 'clients/javascript/README.md'), join(target, 'README.md'))
+  copyFileSync(join(project, 'src/client/README.md'), join(target, 'README.md'))
   copyFileSync(join(project, 'LICENSE'), join(target, 'LICENSE'))
-  const tarball = join(folder, `${name}-${version}.tgz`)
-  await pack(target, tarball)
-  return tarball
+  // Gives all files the same date, so that the same sources result in the same bytes.
+  await run([process.execPath, 'pm', 'pack', '--quiet', '--destination', resolve(folder)], { cwd: target })
+  return join(folder, `${name}-${version}.tgz`)
 }
 
 function compile(outDir: string): void {
@@ -86,23 +76,6 @@ async function bundle(path: string): Promise<void> {
   const minify = { whitespace: true, syntax: true, identifiers: false }
   const { outputs } = await Bun.build({ entrypoints: [entry], target: 'browser', format: 'esm', minify })
   await Bun.write(path, outputs[0]!)
-}
-
-/** The date that npm gives all files. */
-const packedAt = '1985-10-26T08:15:00Z'
-
-async function pack(source: string, tarball: string): Promise<void> {
-  const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-client-'))
-  try {
-    const archive = join(folder, 'archive.tar')
-    const same = ['--sort=name', `--mtime=${packedAt}`, '--owner=0', '--group=0', '--numeric-owner']
-    const modes = ['--format=ustar', '--mode=u+rwX,go+rX,go-w']
-    await run(['tar', ...same, ...modes, '--transform=s,^\\.,package,', '-C', source, '-cf', archive, '.'])
-    writeFileSync(`${tarball}.new`, gzipSync(readFileSync(archive), { level: 9 }))
-    renameSync(`${tarball}.new`, tarball)
-  } finally {
-    rmSync(folder, { recursive: true, force: true })
-  }
 }
 
 if (import.meta.main) await makeClientPackage(resolve(process.argv[2] ?? join(project, 'dist')))

@@ -22,8 +22,11 @@ export interface Account {
   tokenServerUrl: string
   /** The sync keys from before password resets, as `KEY_ID:SYNC_KEY` joined by commas; `keyFor` looks them up. */
   formerKeys: string
+  /** The file that it was read from, to which new access tokens are written; empty if none. */
+  file: string
 }
 
+/** The values in a file; `file` is not one of them. */
 const names: Record<string, keyof Account> = {
   BRIDGE_URL: 'bridgeUrl',
   BEARER_TOKEN: 'token',
@@ -99,7 +102,18 @@ export function checkAccount(given: Partial<Account>): Account {
     clientId: value('clientId'),
     tokenServerUrl: value('tokenServerUrl'),
     formerKeys: value('formerKeys'),
+    file: given.file ?? '',
   }
+}
+
+/** The lines that `parseAccount` may have read the token from; a file may begin with a byte order mark. */
+const tokenLines = /^(\uFEFF?[ \t]*(?:export[ \t]+)?BEARER_TOKEN=).*$/gm
+
+/** The text of an account's file with its present token; null if the file contains another account by now. */
+export function withToken(text: string, { token, refreshToken }: Account): string | null {
+  if (parseAccount(text).refreshToken !== refreshToken) return null
+  // A function, because a text may hold references like $&.
+  return text.replaceAll(tokenLines, (_, name) => `${name}'${token}'`)
 }
 
 /** The values that renew access tokens. */

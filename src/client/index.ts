@@ -2,6 +2,7 @@
  * A client for Sync Bridge: reads, decrypts and writes the collections of a Firefox account. For browsers, Node 20 and later, Deno and Bun,
  * without dependencies. The key never leaves the program.
  */
+export { readAccountFile } from './account-file.ts'
 export { checkAccount, formatAccount, isRenewable, parseAccount, type Account } from './account.ts'
 export {
   bookmarkTree,

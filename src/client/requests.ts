@@ -1,5 +1,6 @@
 import { unexpected, type StoredRecord } from './answers.ts'
 import { ClientError } from './errors.ts'
+import { keepToken } from './account-file.ts'
 import { isRenewable, type Account } from './account.ts'
 import { wait } from './pauses.ts'
 import { fieldsOf, numberOf, textOf } from './fields.ts'
@@ -16,7 +17,7 @@ export interface ClientOptions {
   onPause?(seconds: number, status: number): void
   /** Replaces the timer; rejects when the signal is aborted. */
   sleep?(seconds: number, signal?: AbortSignal): Promise<void>
-  /** Called with a renewed access token, so that you can save it. */
+  /** Called with a renewed access token, which is also written to the account's file. */
   onNewToken?(token: string): Promise<void> | void
 }
 
@@ -104,7 +105,11 @@ export class Requests {
     // Concurrent requests that get 401 share one new token.
     if (token === this.#account.token) {
       this.#renewing ??= renewToken(this.#account, this.#fetch)
-        .then((renewed) => this.options.onNewToken?.((this.#account.token = renewed)))
+        .then((renewed) => {
+          this.#account.token = renewed
+          if (this.#account.file !== '') keepToken(this.#account)
+          return this.options.onNewToken?.(renewed)
+        })
         .finally(() => (this.#renewing = null))
       await unlessAborted(this.#renewing, options.signal)
     }

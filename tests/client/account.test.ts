@@ -12,6 +12,7 @@ const none = {
   clientId: '',
   tokenServerUrl: '',
   formerKeys: '',
+  file: '',
 }
 const good: Account = { ...none, token: 'eyJ0.e30.x', keyId, bucket, syncKey: '00'.repeat(64) }
 

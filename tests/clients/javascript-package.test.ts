@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeClientPackage } from '../../.ci/javascript-client.ts'
+import * as packageExports from '../../src/client/index.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { accountAt } from '../client/world.ts'
@@ -15,7 +16,7 @@ import { runProgram, startProgram } from '../support/processes.ts'
 const root = join(import.meta.dir, '../..')
 const why = 'reason' in node ? ` (NOT RUN: ${node.reason})` : ''
 const nodePath = 'path' in node ? node.path : ''
-const readme = readFileSync(join(root, 'clients/javascript/README.md'), 'utf8')
+const readme = readFileSync(join(root, 'src/client/README.md'), 'utf8')
 const [, tenLines] = /^```js\n([^]*?)^```$/m.exec(readme)!
 
 let bridge: TestBridge
@@ -26,6 +27,30 @@ beforeAll(async () => {
 afterAll(async () => {
   await bridge.stop()
   endAll()
+})
+
+describe('the features of both packages', () => {
+  const tableOf = (page: string) => page.match(/^\| \| JavaScript \| Python \|\n(?:\|.*\n)+/m)![0]
+  const pythonPage = readFileSync(join(root, 'clients/python/README.md'), 'utf8')
+
+  it('are one table on both pages, of names that exist', () => {
+    const rows = tableOf(readme).split('\n').slice(2, -1)
+    const names = (column: number) =>
+      rows.flatMap((row) => Array.from(row.split('|')[column]!.matchAll(/`([\w.]+)`/g), ([, name]) => name!))
+    const python = readFileSync(join(root, 'clients/python/sync_bridge_client/__init__.py'), 'utf8')
+    const pythonClient = readFileSync(join(root, 'clients/python/sync_bridge_client/sync_client.py'), 'utf8')
+    const exported = (name: string) =>
+      name.startsWith('client.') ? name.slice(7) in SyncClient.prototype : name in packageExports
+    const exportedInPython = (name: string) =>
+      name.startsWith('client.')
+        ? pythonClient.includes(`    def ${name.slice(7)}(`)
+        : python.includes(`    "${name}",\n`)
+
+    expect(tableOf(pythonPage)).toBe(tableOf(readme))
+    expect(names(2).length).toBeGreaterThan(20)
+    expect(names(2).filter((name) => !exported(name))).toEqual([])
+    expect(names(3).filter((name) => !exportedInPython(name))).toEqual([])
+  })
 })
 
 describe('sync-bridge-client.tgz', () => {
@@ -70,9 +95,9 @@ describe('sync-bridge-client.tgz', () => {
       const since = (await new SyncClient(accountAt(bridge)).collection('bookmarks').count()).lastModified
       // Watching starts before the bookmark is added, so that the first round reports it.
       const program = tenLines!
-        .replace("'account.env'", JSON.stringify(join(project, 'account.env')))
+        .replace('readAccountFile()', `readAccountFile(${JSON.stringify(join(project, 'account.env'))})`)
         .replace("'Example'", `'Added by ${name}'`)
-        .replace('changes(client)', `changes(client, { since: ${since} })`)
+        .replace('client.changes()', `client.changes({ since: ${since} })`)
       await Bun.write(join(project, 'listing.js'), program)
 
       await using running = await startProgram([runtime, join(project, 'listing.js')], () => true)

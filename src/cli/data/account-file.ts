@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { formatAccount, parseAccount, type Account } from '../../client/account.ts'
+import { formatAccount, parseAccount, withToken, type Account } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { targetOf, writeWhole } from './whole-file.ts'
@@ -74,17 +74,11 @@ export function writeAccountFile(
   }
 }
 
-/** The lines that `parseAccount` may have read the token from; a file may begin with a byte order mark. */
-const tokenLines = /^(\uFEFF?[ \t]*(?:export[ \t]+)?BEARER_TOKEN=).*$/gm
-
 /** Replaces the access token in the file; other lines stay unchanged. */
 export function keepToken(path: string, account: Account, host: Host): void {
   try {
-    const text = host.readFile(path)
-    // The file may contain another account by now.
-    if (parseAccount(text).refreshToken !== account.refreshToken) return
-    // A function, because a text may hold references like $&.
-    writeWhole(path, [text.replaceAll(tokenLines, (_, name) => `${name}'${account.token}'`)], host)
+    const text = withToken(host.readFile(path), account)
+    if (text !== null) writeWhole(path, [text], host)
   } catch (error) {
     host.stderr.write(
       `warning: Cannot save the new access token in ${path} (${reasonOf(error)}): the next run has to renew it again\n`,
