@@ -44,7 +44,7 @@ export interface Visible {
    * The timestamp of our last change that follows the snapshot without another writer in between. A later one would hide that writer's
    * change from a client that continues from it.
    */
-  changedAt: Timestamp
+  collectionAt: Timestamp
 }
 
 /** What was decided, and from which facts. */
@@ -109,7 +109,7 @@ export class CollectionChanges {
     for (const id of ids) visible.deleted.set(id, at === null ? null : records.get(id)!)
     visible.deletedAt = at ?? visible.deletedAt
     if (at !== null && isAlone) {
-      if (this.visible === null || since === visible.changedAt) visible.changedAt = at
+      if (this.visible === null || since === visible.collectionAt) visible.collectionAt = at
       this.known.since = at
     }
     this.visible = visible
@@ -144,7 +144,7 @@ export class CollectionChanges {
 
   #visible(at: Timestamp): Visible {
     return (
-      this.visible ?? { uploadedAt: null, writes: [], deletedAt: null, deleted: new Map(), changedAt: at }
+      this.visible ?? { uploadedAt: null, writes: [], deletedAt: null, deleted: new Map(), collectionAt: at }
     )
   }
 
@@ -156,9 +156,9 @@ export class CollectionChanges {
       const collection = this.hasChanges ? next : timestamp
       return { written: next, deleted: next, collection }
     }
-    const { uploadedAt, deletedAt, changedAt } = this.visible
-    const written = uploadedAt ?? changedAt
-    return { written, deleted: deletedAt ?? written, collection: changedAt }
+    const { uploadedAt, deletedAt, collectionAt } = this.visible
+    const written = uploadedAt ?? collectionAt
+    return { written, deleted: deletedAt ?? written, collection: collectionAt }
   }
 
   #decide(): Decided {

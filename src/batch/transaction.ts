@@ -251,8 +251,8 @@ class Transaction implements TransactionContext {
     if (!this.#hasRoom(() => this.budget.hold(index, bytes))) return { outcome: 'failed', error: noRoom() }
     const seen = new Map(collections)
     for (const [collection, { changes }] of written) {
-      const changedAt = changes.timestampAt(index)
-      if (changedAt > zeroTimestamp) seen.set(collection, changedAt)
+      const seenAt = changes.timestampAt(index)
+      if (seenAt > zeroTimestamp) seen.set(collection, seenAt)
       else seen.delete(collection)
     }
     const latest = Math.max(timestamp, ...seen.values()) as Timestamp

@@ -128,7 +128,8 @@ export class WrittenCollection {
         const isWritten = await (deletes === null ? this.#upload() : this.#delete(deletes))
         // If an earlier attempt was applied, our own write makes the condition fail.
         mustLook = !isWritten && this.#doubt !== null
-        if (!isWritten && !mustLook) await this.#nextRound()
+        if (mustLook) failure = new UpstreamError('refused', 'The condition failed', untrue)
+        else if (!isWritten) await this.#nextRound()
       } catch (error) {
         if (!isWithoutEffect(error)) {
           // After a 500 the database has rolled back; a write that a gateway gave up may still arrive.
@@ -332,6 +333,9 @@ export class WrittenCollection {
     })
   }
 }
+
+/** The condition of a write failed, and a look shows that it holds. */
+const untrue = { status: 412, applied: 'no' } as const
 
 function tooMuch(): ServiceError {
   const message = 'Larger than the storage accepts in one batch: write fewer or smaller records'

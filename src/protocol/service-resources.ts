@@ -21,9 +21,10 @@ export const batch = declareService({
   id: 'batch',
   summary: 'Send many requests as one transaction',
   description:
-    'Each sub-request sees the effects of the earlier ones. A rejected one does not affect the others, unless the batch is ' +
-    'strict (`Prefer: handling=strict`): then nothing is written if any is rejected. If the storage fails, the response is 503 and none of them has any effect. Each inherits `defaults`, and the conditional ' +
-    'headers of the batch request if it has none of its own.',
+    'Each sub-request sees the effects of the earlier ones. A rejected one does not affect the others, unless the ' +
+    'batch is strict (`Prefer: handling=strict`): then nothing is written if any is rejected. If the storage fails, ' +
+    'the response is 503 and none of them has any effect. Each inherits `defaults`, and the conditional headers of ' +
+    'the batch request if it has none of its own.',
   responses: {
     200: describeResponse('The responses to the sub-requests, in order', BatchResponses, [
       ...noticeHeaders,

@@ -214,6 +214,20 @@ describe('runTransaction: a lost response', () => {
     expect(storage.contents().tabs).toEqual({ a: { payload: 'new' } })
   })
 
+  it('followed by a failed condition in an unchanged collection is retried a few times, and given up', async () => {
+    const storage = new ModelStorage()
+    storage.seed('tabs', [{ id: 'a', payload: 'old' }])
+    storage.fault = ({ name }) => {
+      if (name !== 'write') return null
+      return storage.callCounts.write === 1 ? 'reset-before' : 'moved'
+    }
+
+    const { failure } = await transact(storage, [put('tabs', 'a', { payload: 'new' })])
+
+    expect(failure).toMatchObject({ failure: 'refused', status: 412 })
+    expect(storage.callCounts.write).toBeLessThan(8)
+  })
+
   it('reports the records that the storage had rejected', async () => {
     const storage = new ModelStorage()
     storage.seed('tabs', [{ id: 'bad', payload: 'old' }])
