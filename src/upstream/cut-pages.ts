@@ -25,6 +25,9 @@ export function mustBeCut({ ids, position }: ListOptions): boolean {
   )
 }
 
+/** More records of a page are read with the whole list: a request for each hundred of them would be too many. */
+const maxNamedIds = 1000
+
 /** Records up to this total size are read at once and sorted here. */
 const smallBytes = 1024 * 1024
 
@@ -82,8 +85,9 @@ async function stream(
   if (ids.length === 0) return toListDocument([])
   const { sort } = options
   const shown = new Set(ids)
-  // Ids that no request can name are found by reading the whole list.
-  const parts = ids.every(isListable)
+  // Ids that no request can name, and too many of them, are found by reading the whole list.
+  const areNamed = ids.every(isListable) && (options.ids !== undefined || ids.length <= maxNamedIds)
+  const parts = areNamed
     ? chunkIds(ids).map((part) => ({ ids: part, sort }))
     : [{ ...splitFilter({ ...options, ids: undefined }).storage, sort }]
   const pager = new Pager(reads, parts, 'lines')

@@ -111,6 +111,25 @@ describe('list', () => {
   })
 })
 
+describe('a page after one that was cut here', () => {
+  it.each([
+    [1000, 11],
+    [1001, 2],
+    [3000, 2],
+  ])('takes few requests: %d records in %d', async (count, requests) => {
+    const { storage, has, proxy } = await openRig()
+    const records = Array.from({ length: count + 7 }, (_, index) => ({ id: `id${index}`, payload: 'x' }))
+    const version = has(records)
+    const all = await idsOf(await listPage(storage))
+    const before = proxy.requests.length
+
+    const rest = await listPage(storage, { position: { offset: 'skip:7', firstTimestamp: version } })
+
+    expect(await idsOf(rest)).toEqual(all.slice(7))
+    expect(proxy.requests.length - before).toBe(requests)
+  })
+})
+
 describe('a filter that no storage has', () => {
   const even = ({ sortindex = 1 }: { sortindex?: number }) => sortindex % 2 === 0
   const filters: [name: string, filter: ListFilter, selects: (index: number) => boolean][] = [
