@@ -141,17 +141,29 @@ export function readCertificates(
   return { value: pem }
 }
 
-const datePattern = /^(\d{4}-\d\d-\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d))?$/
+const dateForm = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?)(Z|[+-]\d\d:\d\d)?)?$/
+
+/**
+ * Parses an ISO 8601 date, or date and time, in ms since 1970; null for any other text. Without a zone it is local time, and a space may
+ * separate date and time. `required`: only with a zone and a T; a date alone is in UTC.
+ */
+export function parseDate(text: string, zone: 'optional' | 'required'): number | null {
+  const [, day, time, givenZone] = dateForm.exec(text) ?? []
+  if (day === undefined) return null
+  if (zone === 'required' && time !== undefined && (givenZone === undefined || text.includes(' ')))
+    return null
+  const atMs = Date.parse(time === undefined && zone === 'optional' ? `${day}T00:00` : text)
+  // February 30 would parse as a day in March.
+  const isDay = Number.isFinite(atMs) && new Date(`${day}T00:00Z`).toISOString().startsWith(day)
+  return isDay ? atMs : null
+}
 
 /** An ISO 8601 date (from 00:00 UTC), or date and time with a zone: as text, and in ms since 1970. */
 export const isoDate = reader(
   'is not a date: write a date such as 2031-12-31, or a date and time with zone such as 2031-12-31T12:00:00Z',
   (text) => {
-    const day = datePattern.exec(text)?.[1]
-    const atMs = day === undefined ? Number.NaN : Date.parse(text)
-    // February 30 would parse as a day in March.
-    const isDay = Number.isFinite(atMs) && new Date(`${day}T00:00Z`).toISOString().startsWith(day!)
-    return isDay ? { text, atMs } : null
+    const atMs = parseDate(text, 'required')
+    return atMs === null ? null : { text, atMs }
   },
 )
 

@@ -1,6 +1,6 @@
+import { parseDate } from '../../settings/readers.ts'
 import { refuse } from '../command.ts'
 
-const dateForm = /^(\d{4}-\d\d-\d\d)(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)?)?$/
 const unitMs: Record<string, number> = { m: 60_000, h: 3_600_000, d: 86_400_000 }
 
 /** A time in ms since 1970, which may depend on the present one. */
@@ -10,10 +10,8 @@ export type Moment = (nowMs: number) => number
 export function readMoment(text: string): Moment {
   const [, count, unit] = /^(\d{1,6})([mhd])$/.exec(text) ?? []
   if (unit) return (nowMs) => Math.max(0, nowMs - Number(count) * unitMs[unit]!)
-  const [, day] = dateForm.exec(text) ?? []
+  const atMs = parseDate(text, 'optional')
   // East of Greenwich, the first day of 1970 begins before 1970.
-  const ms = day === undefined ? NaN : Math.max(0, Date.parse(day === text ? `${text}T00:00` : text))
-  // February 30 would parse as a day in March.
-  if (ms >= 0 && new Date(`${day}T00:00Z`).toISOString().startsWith(day!)) return () => ms
+  if (atMs !== null) return () => Math.max(0, atMs)
   return refuse('Write a date such as 2026-01-31 or 2026-01-31T18:00, or how long ago: 30m, 12h, 7d.')
 }
