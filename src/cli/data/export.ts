@@ -231,7 +231,7 @@ const readers: { [What in keyof Kept]: (reading: Reading, choice: Choice) => Pro
     const deep = tops.flatMap((top) => walk([top]).filter(({ level }) => level - top.level >= deepestLevel))
     if (deep.length > 0)
       reading.session.tell(
-        `${deep.length} bookmarks are below ${deepestLevel} folders: they are written flat`,
+        `${deep.length} entries are more than ${deepestLevel} levels deep: they are written flat`,
       )
     return tops
   },
