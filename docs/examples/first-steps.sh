@@ -5,7 +5,11 @@ set -eu
 : "${BRIDGE_URL:?is not set}" "${BUCKET:?is not set}" "${BEARER_TOKEN:?is not set}" "${KEY_ID:?is not set}"
 BRIDGE_URL=${BRIDGE_URL%/}
 BRIDGE_URL=${BRIDGE_URL%/v1}
-ask() { curl --silent --show-error --fail -H "Authorization: Bearer $BEARER_TOKEN" -H "X-KeyID: $KEY_ID" "$@"; }
+# curl reads the token from its input, because other users of the machine can see the arguments of programs.
+ask() {
+  printf 'Authorization: Bearer %s\nX-KeyID: %s\n' "$BEARER_TOKEN" "$KEY_ID" |
+    curl --silent --show-error --fail -H @- "$@"
+}
 bucket="$BRIDGE_URL/v1/buckets/$BUCKET"
 
 echo "The service:"

@@ -23,8 +23,7 @@ export interface BridgeAnnouncement {
   url: string
   /** The address of its API page. */
   docsUrl: string
-  /** An existing bookmark, for the example that reads one record; null if there is none. */
-  recordId: string | null
+  isEmpty: boolean
 }
 
 /** Describes a sandbox with its user and bridge; `bridgeUrl` is null if there is no bridge. */
@@ -43,7 +42,7 @@ export function describeSandbox(sandbox: Sandbox, user: SandboxUser, bridgeUrl: 
       bridge: {
         url: bridgeUrl,
         docsUrl: `${bridgeUrl}/v1/docs`,
-        recordId: sandbox.records(user, 'bookmarks').find(({ id }) => /^\w+$/.test(id))?.id ?? null,
+        isEmpty: sandbox.records(user, 'bookmarks').length === 0,
       },
     }),
   }
@@ -87,15 +86,15 @@ export function announce(
 ): string {
   const values = environmentFile === null ? `${environmentLines(info)}\n` : ''
   if (!info.bridge || !links) {
-    return `A Sync storage with sample data. Everything is in memory.\n\n${values}${upstreamHelp(info)}`
+    return `A Sync storage with sample data. Everything is in memory.\n\n${values}${upstreamHelp()}`
   }
-  const storage = info.bridge.recordId === null ? 'An empty Sync storage' : 'A Sync storage with sample data'
+  const storage = info.bridge.isEmpty ? 'An empty Sync storage' : 'A Sync storage with sample data'
   return [
     `${storage}, and a bridge to it at ${info.bridge.url}.`,
     'Everything is in memory. Press Ctrl+C to stop.\n',
     'Look at the data, decrypted in your browser:',
     `  ${links.explorer}\n`,
-    values + bridgeHelp(info.bridge, environmentFile),
+    values + bridgeHelp(environmentFile),
     'API page, to try every request:',
     `  ${links.docs}\n`,
     links.hint,
@@ -103,23 +102,20 @@ export function announce(
   ].join('\n')
 }
 
-function bridgeHelp({ recordId }: BridgeAnnouncement, environmentFile: string | null): string {
-  const identity = [`-H "Authorization: Bearer $BEARER_TOKEN"`, `-H "X-KeyID: $KEY_ID"`]
-  const bookmarks = '$BRIDGE_URL/v1/buckets/$BUCKET/collections/bookmarks/records'
+function bridgeHelp(environmentFile: string | null): string {
   return [
     'Or use it from another terminal:',
     ...(environmentFile === null ? [] : [`  . ${environmentFile}`, '  sync-bridge ls\n']),
-    curl(`${bookmarks}?_limit=5`, ...identity),
-    ...(recordId === null ? [] : [curl(`${bookmarks}/${encodeURIComponent(recordId)}`, ...identity)]),
+    ask('$BRIDGE_URL', '/v1/buckets/$BUCKET/collections'),
   ].join('\n')
 }
 
-function upstreamHelp(info: Announcement): string {
-  const identity = [`-H 'Authorization: Bearer ${info.bearerToken}'`, `-H 'X-KeyID: ${info.keyId}'`]
-  return ['Credentials for the storage:', curl(`${info.tokenServerUrl}/1.0/sync/1.5`, ...identity)].join('\n')
+function upstreamHelp(): string {
+  return ['Credentials for the storage:', ask('$TOKEN_SERVER_URL', '/1.0/sync/1.5')].join('\n')
 }
 
-// One argument per line, ready to paste.
-function curl(url: string, ...args: string[]): string {
-  return `  ${['curl', ...args, `"${url}"`].join(' \\\n    ')}\n`
+// curl reads the token from its input, because other users of the machine can see the arguments of programs.
+function ask(server: string, path: string): string {
+  const headers = `printf 'Authorization: Bearer %s\\nX-KeyID: %s\\n' "$BEARER_TOKEN" "$KEY_ID"`
+  return `  ${headers} |\n    curl -H @- "${server}${path}"\n`
 }

@@ -198,7 +198,7 @@ describe('the pages for operators', () => {
       '_put_enabled',
     ]
     // tests/examples/documents.test.ts runs these.
-    run.push('> bridge.ini', 'curl -H "Authorization')
+    run.push('> bridge.ini', "printf 'Authorization")
     // real-systemd-inside.sh runs these.
     run.push('sync-bridge@', 'tcp_migrate_req')
     // tests/operate/balancers.test.ts restarts bridges behind HAProxy in turn.

@@ -4,14 +4,11 @@
     python3 -m venv kinto-python
     kinto-python/bin/pip install kinto-http==11.11.0
 
-    export BRIDGE_URL=http://127.0.0.1:8000
-    export BUCKET=...          # your client state: 32 hexadecimal digits
-    export BEARER_TOKEN=...    # an OAuth access token for Sync, and
-    export KEY_ID=...          # the id of your keys, for X-KeyID
-    # or, instead of these two, if the token server still accepts them:
-    export ASSERTION=...       # a BrowserID assertion
-
+    set -a; . ./account.env; set +a
     kinto-python/bin/python first_steps.py bookmarks
+
+The file, which only you can read, has lines BRIDGE_URL=..., BUCKET=... (your client state), BEARER_TOKEN=... (an OAuth access
+token for Sync) and KEY_ID=... (the id of your keys). Instead of the last two, old token servers take ASSERTION=...
 
 `sync-bridge sandbox` prints the name of a file that sets all of them, to try this without an account.
 """
