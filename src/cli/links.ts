@@ -9,6 +9,8 @@ interface LinksOptions {
   port: number
   /** The collections that the API page may write; without them there is no API page. */
   writable?: ReadonlySet<string>
+  /** The collections that the explorer may edit. @default none */
+  editable?: ReadonlySet<string>
 }
 
 export type Links = ReturnType<typeof startLinks>

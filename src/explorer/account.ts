@@ -1,8 +1,11 @@
 import type { Account } from '../client/account.ts'
 import type { SyncRecord } from '../client/collection.ts'
+import type { Edit, RecordEdit } from '../client/edit/edit.ts'
+import type { SaveResult } from '../client/edit/save.ts'
+import type { Saved } from '../client/edit/saved.ts'
 import { ClientError } from '../client/errors.ts'
 import { connect } from '../client/sync-client.ts'
-import { newLink, ownBridge } from './own-page.ts'
+import { newLink, ownBridge, ownWritable } from './own-page.ts'
 
 /** The values that the connect form asks for; its fields have these names. */
 export type Credentials = Pick<Account, 'token' | 'keyId' | 'bucket' | 'syncKey'>
@@ -16,6 +19,16 @@ export interface OpenedAccount {
    * with `ClientError`.
    */
   read(collection: string, signal: AbortSignal, onRecords: (records: SyncRecord[]) => void): Promise<void>
+  /** The collections that the bridge allows to write. */
+  writable: ReadonlySet<string>
+  /** Saves edits that were made for these records. Rejects with `ClientError`. */
+  edit(
+    collection: string,
+    edits: readonly (Edit | RecordEdit)[],
+    shown: Iterable<SyncRecord>,
+  ): Promise<SaveResult>
+  /** Takes saved edits back. Rejects with `ClientError`. */
+  undo(saved: Saved): Promise<SaveResult>
 }
 
 /** Connects to the bridge that serves this page, or that the command which serves it names. Rejects with `ClientError`. */
@@ -25,8 +38,13 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
   // No silent waiting: the page shows the error and a button to retry.
   const client = await connect({ ...credentials, bridgeUrl }, { maxPauses: 0 }).catch(advise)
   const listed = await client.collections().catch(advise)
+  const collections = listed.map(({ name }) => name).filter((name) => name !== 'crypto')
+  const bucketUrl = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/buckets/${client.account.bucket}`
   return {
-    collections: listed.map(({ name }) => name).filter((name) => name !== 'crypto'),
+    collections,
+    writable: ownWritable ?? (await writableOf(bucketUrl, collections)),
+    edit: (collection, edits, shown) => client.edit(edits, { collection, shown }).catch(advise),
+    undo: (saved) => client.undo(saved).catch(advise),
     async read(collection, signal, onRecords) {
       try {
         for await (const { records } of client.collection(collection).pages({ pageSize: 1000, signal }))
@@ -36,6 +54,17 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
       }
     },
   }
+}
+
+/** Asks which collections can be written: the bridge says so for any record, and without credentials. */
+async function writableOf(bucketUrl: string, collections: string[]): Promise<ReadonlySet<string>> {
+  const isWritable = async (name: string) => {
+    const url = `${bucketUrl}/collections/${encodeURIComponent(name)}/records/any`
+    const answer = await fetch(url, { method: 'OPTIONS', credentials: 'omit' }).catch(() => null)
+    return /\bPUT\b/.test(answer?.headers.get('Allow') ?? '')
+  }
+  const allowed = await Promise.all(collections.map(isWritable))
+  return new Set(collections.filter((_, index) => allowed[index]))
 }
 
 /** Rethrows the error; for a rejected token, with advice on how to get another. */

@@ -11,6 +11,8 @@ export class Holdings {
   readonly #failures = new Map<string, string>()
   /** The records of each collection, by id. */
   readonly #records = new Map<string, Map<string, SyncRecord>>()
+  /** How often the records of each collection have changed. */
+  readonly #changes = new Map<string, number>()
   readonly #reading: Set<string>
   readonly #account: OpenedAccount
   readonly #stopping = new AbortController()
@@ -32,6 +34,11 @@ export class Holdings {
 
   record(collection: string, id: string): SyncRecord | undefined {
     return this.#records.get(collection)?.get(id)
+  }
+
+  /** A number that grows whenever records of these collections change. */
+  changesOf(collections: string[] = this.collections): number {
+    return collections.reduce((sum, collection) => sum + (this.#changes.get(collection) ?? 0), 0)
   }
 
   isReading(collections: string[] = this.collections): boolean {
@@ -71,6 +78,19 @@ export class Holdings {
     }
   }
 
+  /** The collections that the bridge allows to write. */
+  get writable(): ReadonlySet<string> {
+    return this.#account.writable
+  }
+
+  /** Replaces records of a collection by those that were stored by an edit, or read for it. */
+  take(collection: string, records: Iterable<SyncRecord>): void {
+    const held = this.#records.get(collection) ?? new Map<string, SyncRecord>()
+    for (const record of records) held.set(record.stored.id, record)
+    this.#records.set(collection, held)
+    this.#countChange(collection)
+  }
+
   /** Stops reading; `onChange` is not called any more. */
   stop(): void {
     this.#stopping.abort()
@@ -87,6 +107,7 @@ export class Holdings {
       await this.#account.read(collection, signal, (more) => {
         if (signal.aborted) return
         for (const record of more) held.set(record.stored.id, record)
+        this.#countChange(collection)
         if (held.size < 2 * told) return
         told = held.size
         onChange()
@@ -96,5 +117,9 @@ export class Holdings {
       if (!(error instanceof ClientError) || error.field === 'token') throw error
       this.#failures.set(collection, error.message)
     }
+  }
+
+  #countChange(collection: string): void {
+    this.#changes.set(collection, (this.#changes.get(collection) ?? 0) + 1)
   }
 }

@@ -1,13 +1,14 @@
 /**
  * The explorer shows users their own data: it reads encrypted records from the bridge that serves it, and decrypts them in the tab.
  *
- * `form.ts` reads the connect form, `tab.ts` the address and the tab's storage. `account.ts` reads and decrypts with `client/`,
+ * `state.ts` is what the page knows and shows. `form.ts` reads the connect form, `tab.ts` the address and the tab's storage. `account.ts` reads and decrypts with `client/`,
  * `meaning.ts` interprets records, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts` draw them, and
  * `downloads.ts` saves them.
  */
 import { ClientError } from '../client/errors.ts'
-import { openAccount, type Credentials } from './account.ts'
+import { openAccount, type Credentials, type OpenedAccount } from './account.ts'
 import { Contents } from './contents.ts'
+import { Editing } from './editing.ts'
 import { closeDetails, showDetails } from './details.ts'
 import { offerDownloads } from './downloads.ts'
 import { drawContent, drawFound, drawNavigation, nothing } from './drawing.ts'
@@ -15,6 +16,7 @@ import { button, byId, copy, icon, make, say } from './elements.ts'
 import { fillIn, readForm, showTrouble } from './form.ts'
 import { Holdings } from './holdings.ts'
 import { exchange, takeCode } from './own-page.ts'
+import { initialState, isOutdated } from './state.ts'
 import { addressOf, forget, readPlace, recall, remember } from './tab.ts'
 import { choice, offerTags, onChoice, resetTools, showTools, typed } from './tools.ts'
 import { closeAllFolders } from './tree.ts'
@@ -24,26 +26,16 @@ const form = byId<HTMLFormElement>('credentials')
 const keepsKey = document.querySelectorAll<HTMLInputElement>('[data-keeps-key]')
 const pageTitle = document.title
 
-const none = new Holdings({ collections: [], read: async () => {} })
-
-/** The records on display. */
-let holdings = none
-/** The contents of `holdings`; null if more has been read since. */
-let contents: Contents | null = null
-let chosen = ''
-/** The credentials of the current connection; null if not connected. */
-let credentials: Credentials | null = null
-/** Counts connections, so that late responses of an earlier one are ignored. */
-let connection = 0
+const state = initialState()
 
 /** Shows what the address names, or connects with the code in it. */
 function follow(): void {
   const code = takeCode()
   if (code !== null) return void openLink(code)
-  if (credentials === null) return
+  if (state.credentials === null) return
   const { name, id } = readPlace()
   // A record is shown over the view that it was opened from.
-  if (id === null || chosen !== 'unreadable') chosen = viewIdOf(name)
+  if (id === null || state.chosen !== 'unreadable') state.chosen = viewIdOf(name)
   show('explorer')
   draw()
   currentLink().scrollIntoView({ block: 'nearest', inline: 'nearest' })
@@ -52,9 +44,9 @@ function follow(): void {
 /** Navigates within the page; Back returns. */
 function go(address: string): void {
   if (address !== location.hash) history.pushState({ isOver: readPlace().id === null }, '', address)
-  const before = chosen
+  const before = state.chosen
   follow()
-  if (chosen !== before) scrollTo(0, 0)
+  if (state.chosen !== before) scrollTo(0, 0)
 }
 
 /** Names a view in the address, without a step for Back. */
@@ -98,48 +90,51 @@ function showConnect(trouble: ClientError | null): void {
   show('connect')
   // It would cover the form; its address stays, so that it opens again after the form.
   closeDetails()
-  byId('back').hidden = holdings === none
+  byId('back').hidden = state.editing === null
   byId<HTMLButtonElement>('open').disabled = false
   showTrouble(trouble)
 }
 
 /** Reads everything with the values of the form. The old content stays until new records arrive. */
 async function connect(): Promise<void> {
-  const current = ++connection
+  const current = ++state.connection
   byId('trouble').hidden = true
   byId<HTMLButtonElement>('open').disabled = true
   try {
     const asked = readForm()
     const account = await openAccount(asked)
-    if (current !== connection) return
-    credentials = asked
+    if (current !== state.connection) return
+    state.credentials = asked
     remember(asked, keepsKey[0]!.checked)
-    hold(new Holdings(account))
+    hold(account)
     if (readPlace().name === '') setAddress(views[0]!.id)
     follow()
-    await holdings.read(() => {
-      contents = null
+    await state.holdings.read(() => {
+      state.contents = null
       drawSoon()
     })
   } catch (error) {
-    if (current !== connection) return
-    connection += 1
-    contents = null
+    if (current !== state.connection) return
+    state.connection += 1
+    state.contents = null
     showConnect(error instanceof ClientError ? error : new ClientError(String(error)))
   }
 }
 
-function hold(next: Holdings): void {
-  holdings.stop()
-  holdings = next
-  contents = null
+function hold(account: OpenedAccount): void {
+  state.holdings.stop()
+  state.holdings = new Holdings(account)
+  state.contents = null
+  state.editing = new Editing(account, state.holdings, () => {
+    state.contents = null
+    drawSoon()
+  })
 }
 
 function leave(): void {
-  connection += 1
-  credentials = null
+  state.holdings.stop()
+  Object.assign(state, { ...initialState(), connection: state.connection + 1 })
   forget()
-  hold(none)
   history.replaceState(null, '', location.pathname + location.search)
   document.title = pageTitle
   form.reset()
@@ -150,64 +145,58 @@ function leave(): void {
   showConnect(null)
 }
 
-let isDrawing = false
-let drawn = ''
-
 /** Draws at most once per frame. */
 function drawSoon(): void {
-  if (isDrawing) return
-  isDrawing = true
+  if (state.isDrawing) return
+  state.isDrawing = true
   requestAnimationFrame(() => {
-    isDrawing = false
+    state.isDrawing = false
     // Behind the form nothing is visible, and the address may name a record that is not read yet.
     if (!byId('explorer').hidden) draw()
   })
 }
 
 function draw(): void {
-  contents ??= new Contents(holdings)
+  state.contents ??= new Contents(state.holdings)
   const word = typed()
-  offerTags(contents.tags)
-  const found = contents.choose(choice())
-  const current = found.find(({ view }) => view.id === chosen) ?? found[0]!
+  offerTags(state.contents.tags)
+  const found = state.contents.choose(choice())
+  const current = found.find(({ view }) => view.id === state.chosen) ?? found[0]!
   const { view } = current
-  if (view.id !== chosen && !holdings.isReading()) {
+  if (view.id !== state.chosen && !state.holdings.isReading()) {
     say('Not in this account')
-    chosen = view.id
-    setAddress(chosen)
+    state.chosen = view.id
+    setAddress(state.chosen)
   }
   const isFocused = byId('nav').contains(document.activeElement)
-  byId('nav').replaceChildren(...drawNavigation(found, current, holdings))
+  byId('nav').replaceChildren(...drawNavigation(found, current, state.holdings))
   if (isFocused) currentLink().focus({ preventScroll: true })
   document.title = `${view.title} · ${pageTitle}`
   byId('title').textContent = view.title
   showTools(view.id)
-  byId('found').replaceChildren(...(word === '' ? [] : drawFound(word, found, current, holdings)))
+  byId('found').replaceChildren(...(word === '' ? [] : drawFound(word, found, current, state.holdings)))
+  const { holdings } = state
+  const { order, tag } = choice()
   // Redraws only if this view has changed, because that loses the focus.
-  const shown = word === '' ? [current] : found
-  const counts = shown.map(({ groups }) =>
-    groups.reduce((sum, { items }) => sum + items.length, groups.length),
-  )
+  const shown = word === '' && view.collections.length > 0 ? view.collections : holdings.collections
   const reading = [holdings.isReading(view.collections), holdings.failureOf(view.collections)]
-  const state = JSON.stringify([connection, view.id, word, choice(), counts, ...reading])
-  if (state !== drawn)
+  if (isOutdated(state, [holdings, view.id, word, order, tag, holdings.changesOf(shown), ...reading]))
     byId('content').replaceChildren(...drawNotices(view), ...drawContent(word, found, current, holdings))
-  drawn = state
-  byId('view').setAttribute('aria-busy', String(holdings.isReading(view.collections)))
+  byId('view').setAttribute('aria-busy', String(state.holdings.isReading(view.collections)))
   drawRecord()
 }
 
 /** Opens the record in the address once it is read, and closes any other. */
 function drawRecord(): void {
   const { name, id } = readPlace()
-  const record = id === null ? null : holdings.record(name, id)
+  const record = id === null ? null : state.holdings.record(name, id)
   if (record === null) return closeDetails()
   if (record !== undefined)
-    return showDetails(record, credentials?.bucket ?? '', (other) => holdings.record(name, other))
-  if (holdings.isReading([name])) return
-  setAddress(chosen)
+    return showDetails(record, state.credentials?.bucket ?? '', (other) => state.holdings.record(name, other))
+  if (state.holdings.isReading([name])) return
+  setAddress(state.chosen)
   closeDetails()
-  const isUnread = holdings.failureOf([name]) !== null
+  const isUnread = state.holdings.failureOf([name]) !== null
   say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
 }
 
@@ -215,18 +204,18 @@ function drawRecord(): void {
 function leaveRecord(): void {
   if (byId<HTMLDialogElement>('details').open || byId('explorer').hidden || readPlace().id === null) return
   if (history.state?.isOver === true) history.back()
-  else setAddress(chosen)
+  else setAddress(state.chosen)
 }
 
 function drawNotices({ title, collections }: View): HTMLElement[] {
-  const failure = holdings.failureOf(collections)
+  const failure = state.holdings.failureOf(collections)
   if (failure !== null) {
-    const isSome = holdings.records(collections).length > 0
+    const isSome = state.holdings.records(collections).length > 0
     const what = isSome ? `Not all of ${title} could be read` : `${title} could not be read`
     return [notice(`${what}. ${failure}`, 'Try again', connect)]
   }
   const own = new Set(collections)
-  const problems = contents!.unreadable.filter(({ collection }) => own.has(collection))
+  const problems = state.contents!.unreadable.filter(({ collection }) => own.has(collection))
   if (problems.length === 0) return []
   const records = problems.length === 1 ? '1 record' : `${problems.length} records`
   return [notice(`${records} here can’t be read.`, 'Which?', () => go(addressOf('unreadable')))]
@@ -244,7 +233,7 @@ function notice(text: string, label: string, act: () => unknown): HTMLElement {
 
 function collapse(): void {
   closeAllFolders()
-  drawn = ''
+  state.drawnFrom = []
   draw()
 }
 
@@ -269,7 +258,7 @@ onChoice(drawSoon)
 for (const box of keepsKey) {
   box.addEventListener('change', () => {
     tick(box.checked)
-    if (credentials !== null) remember(credentials, box.checked)
+    if (state.credentials !== null) remember(state.credentials, box.checked)
   })
 }
 byId('details').addEventListener('close', leaveRecord)
@@ -282,7 +271,7 @@ document.addEventListener('click', (event) => {
   go(link.getAttribute('href')!)
 })
 
-offerDownloads(() => holdings)
+offerDownloads(() => state.holdings)
 const code = takeCode()
 const kept = recall()
 if (code !== null) void openLink(code)

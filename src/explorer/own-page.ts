@@ -4,6 +4,12 @@ import { ClientError } from '../client/errors.ts'
 /** The bridge that a command names in the page that it serves itself; null if a bridge serves this page. */
 export const ownBridge = document.documentElement.dataset.bridge ?? null
 
+/** The collections that the command allows to write; null if a bridge serves this page. */
+export const ownWritable =
+  ownBridge === null
+    ? null
+    : new Set((document.documentElement.dataset.writable ?? '').split(' ').filter(Boolean))
+
 /** Takes the code of a command's link from the address of the tab; null if there is none. */
 export function takeCode(): string | null {
   const [, code = null] = /^#code=([\w-]+)$/.exec(location.hash) ?? []

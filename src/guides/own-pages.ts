@@ -10,6 +10,8 @@ interface OwnPagesOptions {
   bridgeUrl: string
   /** The collections that the API page may write; without them there is no API page. */
   writable?: ReadonlySet<string>
+  /** The collections that the explorer may edit. @default none */
+  editable?: ReadonlySet<string>
   /** In ms. */
   monotonicNow(): number
   randomBytes(length: number): Uint8Array
@@ -28,17 +30,20 @@ const codeLifetimeMs = 60_000
 const codeBytes = 16
 
 /** Creates the pages. The listener must reject requests for other hosts than this machine. */
-export function createOwnPages({ bridgeUrl, writable, monotonicNow, randomBytes }: OwnPagesOptions) {
+export function createOwnPages(options: OwnPagesOptions) {
+  const { bridgeUrl, writable, editable = new Set(), monotonicNow, randomBytes } = options
   const bridge = new URL(bridgeUrl).origin
   const api = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/`
   const explorer = pageServer(explorerFiles, noMarkup, bridge)
   const docs = pageServer(docsFiles, '', bridge)
   const handovers = new Map<PageName, Handover>()
 
-  /** The page says where the bridge is, and that it is a command's own. */
+  const own = `data-bridge="${Bun.escapeHTML(bridgeUrl)}" data-writable="${[...editable].join(' ')}"`
+
+  /** The page says where the bridge is, what it may edit, and that it is a command's own. */
   const asOwn = (page: string) =>
     page
-      .replace('<html lang="en"', () => `<html lang="en" data-bridge="${Bun.escapeHTML(bridgeUrl)}"`)
+      .replace('<html lang="en"', () => `<html lang="en" ${own}`)
       .replace(/<a data-guide.*?<\/a>/, '')
       .replaceAll(/href="(?=docs\/guides|__api__)/g, () => `href="${Bun.escapeHTML(api)}`)
 

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { start } from '../support/executable.ts'
@@ -135,6 +136,10 @@ describe('long lists', () => {
 
   it("end before the browser's maximum height, and say how many items are not shown", async () => {
     const page = await world.open()
+    const entry = join(import.meta.dir, '../../src/explorer/long-list.ts')
+    const { outputs } = await Bun.build({ entrypoints: [entry], target: 'browser' })
+    const body = await outputs[0]!.text()
+    await page.route('**/long-list.js', (route) => route.fulfill({ body, contentType: 'text/javascript' }))
     await page.evaluate(async (address) => {
       const { LongList } = await import(address)
       const items = Array.from({ length: 1_000_000 }, (_, index) => ({ index }))
@@ -152,7 +157,7 @@ describe('long lists', () => {
         return row
       })
       document.getElementById('content')!.replaceChildren(list.element)
-    }, `${world.url}/long-list.ts`)
+    }, `${world.url}/long-list.js`)
 
     await page.locator('#content .row a').first().focus()
     await page.keyboard.press('End')

@@ -12,7 +12,8 @@ function records(collection: string, ids: string[], last_modified = 1): SyncReco
 }
 
 function account(collections: string[], read: OpenedAccount['read']): OpenedAccount {
-  return { collections, read }
+  const never = () => Promise.reject(new Error('not called'))
+  return { collections, read, writable: new Set(), edit: never, undo: never }
 }
 
 describe('Holdings', () => {

@@ -23,14 +23,21 @@ export const openCommand: CommandFactory = (perform) =>
         wholeNumber(0, 65_535),
       ),
     )
+    .option('--edit', 'let the page change your data, on all devices')
     .action(perform((host, options) => open(options, host)))
 
+/** The collections that the page can edit. */
+const editable = ['bookmarks', 'history', 'passwords', 'forms', 'addresses', 'creditcards']
+
+type OpenOptions = AccountOptions & { port?: number; edit?: boolean }
+
 /** Serves a page that shows the account until a signal, and opens it in the browser. */
-function open({ port = 0, ...given }: AccountOptions & { port?: number }, host: Host): Promise<number> {
-  return withAccount(given, host, {}, async (session) => {
+function open({ port = 0, edit = false, ...given }: OpenOptions, host: Host): Promise<number> {
+  return withAccount(given, host, { writes: edit ? editable : [] }, async (session) => {
     const { client, bridgeUrl, tell } = session
     await client.keysOf('bookmarks')
-    const links = await listen(bridgeUrl, port, host)
+    const allowed = edit ? await allowedToEdit(session) : new Set<string>()
+    const links = await listen({ bridgeUrl, port, editable: allowed }, host)
     const stopped = interruption(host)
     let page: PrivatePage | null = null
     try {
@@ -58,10 +65,11 @@ function open({ port = 0, ...given }: AccountOptions & { port?: number }, host: 
   })
 }
 
-async function listen(bridgeUrl: string, port: number, host: Host): Promise<Links> {
+async function listen(options: Parameters<typeof startLinks>[0], host: Host): Promise<Links> {
   try {
-    return startLinks({ bridgeUrl, port }, host)
+    return startLinks(options, host)
   } catch (error) {
+    const { port } = options
     const address = { hostname: '127.0.0.1', port, setting: '--port', purpose: 'serve the page' }
     const problem = await describeAddressError(error, address)
     if (problem === null) throw error
@@ -69,9 +77,33 @@ async function listen(bridgeUrl: string, port: number, host: Host): Promise<Link
   }
 }
 
+/** The collections that the bridge lets anybody write. Rejects with `ClientError` if there are none. */
+async function allowedToEdit({ bridgeUrl, client, fetch }: Session): Promise<Set<string>> {
+  const allowed = await Promise.all(
+    editable.map(async (name) => {
+      const path = `/collections/${name}/records/any`
+      const answer = await fetch(`${bucketOf(bridgeUrl, client)}${path}`, { method: 'OPTIONS' })
+      await answer.body?.cancel()
+      return /\bPUT\b/.test(answer.headers.get('Allow') ?? '')
+    }),
+  ).catch((cause: unknown) => {
+    throw new ClientError(`No response from the bridge at ${bridgeUrl}`, { cause })
+  })
+  const names = editable.filter((_, index) => allowed[index])
+  if (names.length > 0) return new Set(names)
+  throw new ClientError(
+    `The bridge at ${bridgeUrl} allows no writes: its operator has to set service.record_bookmarks_put_enabled`,
+  )
+}
+
+/** The address of an account at a bridge. */
+function bucketOf(bridgeUrl: string, { account }: Session['client']): string {
+  return `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/buckets/${account.bucket}`
+}
+
 /** Rejects with `ClientError` if the bridge does not let a page of this origin ask it. */
 async function requireAllowed(origin: string, { bridgeUrl, client, ...session }: Session): Promise<void> {
-  const url = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/buckets/${client.account.bucket}/collections`
+  const url = `${bucketOf(bridgeUrl, client)}/collections`
   const headers = {
     Origin: origin,
     'Access-Control-Request-Method': 'GET',

@@ -1,0 +1,64 @@
+import type { SyncRecord } from '../client/collection.ts'
+import type { Edit, RecordEdit } from '../client/edit/edit.ts'
+import type { SaveResult } from '../client/edit/save.ts'
+import type { Saved } from '../client/edit/saved.ts'
+import type { OpenedAccount } from './account.ts'
+import type { Holdings } from './holdings.ts'
+
+/** Saves the edits of a page one after the other, and can take the last one back. */
+export class Editing {
+  readonly #account: Pick<OpenedAccount, 'edit' | 'undo'>
+  readonly #holdings: Holdings
+  readonly #onChange: () => void
+  #queue: Promise<unknown> = Promise.resolve()
+  #inFlight = 0
+  #last: { saved: Saved; what: string } | null = null
+
+  /** `onChange` is called when records have changed, and when a save begins or ends. */
+  constructor(account: Pick<OpenedAccount, 'edit' | 'undo'>, holdings: Holdings, onChange: () => void) {
+    this.#account = account
+    this.#holdings = holdings
+    this.#onChange = onChange
+  }
+
+  get isSaving(): boolean {
+    return this.#inFlight > 0
+  }
+
+  /** What `undo` would take back, such as "2 deleted"; null if there is nothing. */
+  get undoable(): string | null {
+    return this.#last?.what ?? null
+  }
+
+  /** Saves edits of what is shown now. Rejects with `ClientError`; the page then shows what it did before. */
+  save(collection: string, edits: readonly (Edit | RecordEdit)[], what: string): Promise<SaveResult> {
+    const shown: SyncRecord[] = this.#holdings.records([collection])
+    return this.#next(collection, () => this.#account.edit(collection, edits, shown), what)
+  }
+
+  /** Takes the last save back, except for what was changed since. Rejects with `ClientError`; it can be tried again then. */
+  async undo(): Promise<SaveResult | null> {
+    if (this.#last === null) return null
+    const { saved } = this.#last
+    return this.#next(saved.collection, () => this.#account.undo(saved), null)
+  }
+
+  /** Runs after the saves before it, because each has to see what the one before has written. */
+  #next(collection: string, run: () => Promise<SaveResult>, what: string | null): Promise<SaveResult> {
+    const result = this.#queue.then(async () => {
+      const saved = await run()
+      this.#holdings.take(collection, saved.records)
+      this.#last = saved.saved === null || what === null ? null : { saved: saved.saved, what }
+      return saved
+    })
+    this.#inFlight += 1
+    this.#onChange()
+    this.#queue = result
+      .catch(() => {})
+      .finally(() => {
+        this.#inFlight -= 1
+        this.#onChange()
+      })
+    return result
+  }
+}

@@ -1,0 +1,53 @@
+import type { Credentials } from './account.ts'
+import type { Contents } from './contents.ts'
+import type { Editing } from './editing.ts'
+import { Holdings } from './holdings.ts'
+
+/** What the page knows and shows. `main.ts` owns the only one, and changes it; what is drawn is a function of it. */
+export interface State {
+  /** The records on display. */
+  holdings: Holdings
+  /** Null if not connected. */
+  editing: Editing | null
+  /** The contents of `holdings`; null if they have changed since. */
+  contents: Contents | null
+  /** The id of the view on display. */
+  chosen: string
+  /** The credentials of the current connection; null if not connected. */
+  credentials: Credentials | null
+  /** Counts connections, so that late responses of an earlier one are ignored. */
+  connection: number
+  /** What the content on display was drawn from; it is drawn again when one of these differs. */
+  drawnFrom: readonly unknown[]
+  /** Whether the page will be drawn before the next frame. */
+  isDrawing: boolean
+}
+
+/** The state of a page that is not connected. */
+export function initialState(): State {
+  const never = () => Promise.reject(new Error('not connected'))
+  const nothing = {
+    collections: [],
+    writable: new Set<string>(),
+    read: async () => {},
+    edit: never,
+    undo: never,
+  }
+  return {
+    holdings: new Holdings(nothing),
+    editing: null,
+    contents: null,
+    chosen: '',
+    credentials: null,
+    connection: 0,
+    drawnFrom: [],
+    isDrawing: false,
+  }
+}
+
+/** Whether the content has to be drawn again, because something that it is drawn from differs; notes what it is drawn from now. */
+export function isOutdated(state: State, drawnFrom: readonly unknown[]): boolean {
+  const before = state.drawnFrom
+  state.drawnFrom = drawnFrom
+  return before.length !== drawnFrom.length || drawnFrom.some((value, index) => value !== before[index])
+}
