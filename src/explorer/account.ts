@@ -5,6 +5,7 @@ import type { SaveResult } from '../client/edit/save.ts'
 import type { Saved } from '../client/edit/saved.ts'
 import { ClientError } from '../client/errors.ts'
 import { connect } from '../client/sync-client.ts'
+import { writableAt } from '../client/writable.ts'
 import { newLink, ownBridge, ownWritable } from './own-page.ts'
 
 /** The values that the connect form asks for; its fields have these names. */
@@ -39,10 +40,12 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
   const client = await connect({ ...credentials, bridgeUrl }, { maxPauses: 0 }).catch(advise)
   const listed = await client.collections().catch(advise)
   const collections = listed.map(({ name }) => name).filter((name) => name !== 'crypto')
-  const bucketUrl = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/buckets/${client.account.bucket}`
+  const writable =
+    ownWritable ??
+    (await writableAt(bridgeUrl, client.account.bucket, collections).catch(() => new Set<string>()))
   return {
     collections,
-    writable: ownWritable ?? (await writableOf(bucketUrl, collections)),
+    writable,
     edit: (collection, edits, shown) => client.edit(edits, { collection, shown }).catch(advise),
     undo: (saved) => client.undo(saved).catch(advise),
     async read(collection, signal, onRecords) {
@@ -54,17 +57,6 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
       }
     },
   }
-}
-
-/** Asks which collections can be written: the bridge says so for any record, and without credentials. */
-async function writableOf(bucketUrl: string, collections: string[]): Promise<ReadonlySet<string>> {
-  const isWritable = async (name: string) => {
-    const url = `${bucketUrl}/collections/${encodeURIComponent(name)}/records/any`
-    const answer = await fetch(url, { method: 'OPTIONS', credentials: 'omit' }).catch(() => null)
-    return /\bPUT\b/.test(answer?.headers.get('Allow') ?? '')
-  }
-  const allowed = await Promise.all(collections.map(isWritable))
-  return new Set(collections.filter((_, index) => allowed[index]))
 }
 
 /** Rethrows the error; for a rejected token, with advice on how to get another. */

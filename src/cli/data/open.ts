@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { ClientError } from '../../client/errors.ts'
 import { isRenewable, renewToken } from '../../client/token.ts'
+import { writableAt } from '../../client/writable.ts'
 import { Option, wholeNumber, type CommandFactory } from '../command.ts'
 import { onEnter, startLinks, type Links } from '../links.ts'
 import { describeAddressError } from '../service/listening.ts'
@@ -77,33 +78,21 @@ async function listen(options: Parameters<typeof startLinks>[0], host: Host): Pr
   }
 }
 
-/** The collections that the bridge lets anybody write. Rejects with `ClientError` if there are none. */
-async function allowedToEdit({ bridgeUrl, client, fetch }: Session): Promise<Set<string>> {
-  const allowed = await Promise.all(
-    editable.map(async (name) => {
-      const path = `/collections/${name}/records/any`
-      const answer = await fetch(`${bucketOf(bridgeUrl, client)}${path}`, { method: 'OPTIONS' })
-      await answer.body?.cancel()
-      return /\bPUT\b/.test(answer.headers.get('Allow') ?? '')
-    }),
-  ).catch((cause: unknown) => {
+/** Rejects with `ClientError` if the bridge allows no writes. */
+async function allowedToEdit({ bridgeUrl, client, ...session }: Session): Promise<Set<string>> {
+  const { bucket } = client.account
+  const allowed = await writableAt(bridgeUrl, bucket, editable, session.fetch).catch((cause: unknown) => {
     throw new ClientError(`No response from the bridge at ${bridgeUrl}`, { cause })
   })
-  const names = editable.filter((_, index) => allowed[index])
-  if (names.length > 0) return new Set(names)
+  if (allowed.size > 0) return allowed
   throw new ClientError(
     `The bridge at ${bridgeUrl} allows no writes: its operator has to set service.record_bookmarks_put_enabled`,
   )
 }
 
-/** The address of an account at a bridge. */
-function bucketOf(bridgeUrl: string, { account }: Session['client']): string {
-  return `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/buckets/${account.bucket}`
-}
-
 /** Rejects with `ClientError` if the bridge does not let a page of this origin ask it. */
 async function requireAllowed(origin: string, { bridgeUrl, client, ...session }: Session): Promise<void> {
-  const url = `${bucketOf(bridgeUrl, client)}/collections`
+  const url = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/buckets/${client.account.bucket}/collections`
   const headers = {
     Origin: origin,
     'Access-Control-Request-Method': 'GET',
