@@ -50,6 +50,12 @@ describe('completionScript', () => {
       await has('called:serve --config settings.ini:')
       enter('sync-bridge completion fi\t')
       await has('called:completion fish:')
+      enter('sync-bridge export tabs --format markd\t')
+      await has('called:export tabs --format markdown:')
+      enter('sync-bridge export book\t')
+      await has('called:export bookmarks:')
+      enter('sync-bridge ls histo\t')
+      await has('called:ls history:')
       enter('sync-bridge help healt\t')
       await has('called:help healthcheck:')
 
