@@ -41,6 +41,38 @@ export async function writeOut({ stdout }: { stdout: Output }, text: string): Pr
   throw new ClientError(`Cannot write to standard output: ${String(error.code ?? error.message)}`)
 }
 
+/** Characters that wait for a slow reader. */
+const maxWaiting = 64 * 1024 * 1024
+
+/**
+ * Writes data to stdout, so that the source rarely waits for a slow reader: a storage ends a list that pauses for a minute. Beyond 64 million
+ * waiting characters, the source waits.
+ */
+export function createOutputQueue(host: { stdout: Output }, max = maxWaiting) {
+  let last: Promise<void> = Promise.resolve()
+  let waiting = 0
+  let hasReader = true
+  return {
+    /** Resolves to whether the reader still wants more. */
+    async write(text: string): Promise<boolean> {
+      waiting += text.length
+      last = last.then(async () => {
+        hasReader &&= await writeOut(host, text)
+        waiting -= text.length
+      })
+      // Thrown by `finish`.
+      last.catch(() => (hasReader = false))
+      if (waiting > max) await last.catch(() => {})
+      return hasReader
+    },
+    /** Resolves once everything is written, to whether the reader took it. Rejects with `ClientError`. */
+    async finish(): Promise<boolean> {
+      await last
+      return hasReader
+    },
+  }
+}
+
 /** The same for all that a command does; returns its exit code. A closed reader is no failure. */
 export async function print(host: { stdout: Output }, text: string): Promise<number> {
   await writeOut(host, text)

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { createOutputLog, createLineWriter } from '../../src/cli/output.ts'
+import { createLineWriter, createOutputLog, createOutputQueue } from '../../src/cli/output.ts'
 import { fakeHost } from './fake-host.ts'
 
 import type { Settings } from '../../src/settings/settings.ts'
@@ -92,5 +92,67 @@ describe('createOutputLog', () => {
     expect(await lineOn(terminal, { NO_COLOR: '1' })).toMatch(
       /^[\d-]+T[\d:.]+Z warning the new executable needs a restart\n$/,
     )
+  })
+})
+
+describe('createOutputQueue', () => {
+  /** An output whose reader takes the next text when the test says so. */
+  function slowOutput() {
+    const taken: string[] = []
+    const turns: ((error: Error | null) => void)[] = []
+    const stdout = {
+      isTty: false,
+      isJournal: false,
+      write: (text: string) => {
+        taken.push(text)
+        return new Promise<Error | null>((resolve) => turns.push(resolve))
+      },
+    }
+    const take = async (error: Error | null = null) => {
+      while (turns.length === 0) await Bun.sleep(0)
+      turns.shift()!(error)
+    }
+    return { stdout, taken, take }
+  }
+
+  it('waits for its reader only when it is full, and keeps the order', async () => {
+    const { stdout, taken, take } = slowOutput()
+    const queue = createOutputQueue({ stdout }, 5)
+
+    expect([await queue.write('ab'), await queue.write('cd')]).toEqual([true, true])
+    let isFull = true
+    const third = queue.write('ef').then(() => (isFull = false))
+    await take()
+    await Bun.sleep(0)
+    expect(isFull).toBe(true)
+    await take()
+    await take()
+    await third
+
+    expect(await queue.finish()).toBe(true)
+    expect(taken).toEqual(['ab', 'cd', 'ef'])
+  })
+
+  it.each([
+    [
+      'EPIPE',
+      async (queue: ReturnType<typeof createOutputQueue>) => expect(await queue.finish()).toBe(false),
+    ],
+    [
+      'ENOSPC',
+      (queue: ReturnType<typeof createOutputQueue>) =>
+        expect(queue.finish()).rejects.toThrow('Cannot write to standard output: ENOSPC'),
+    ],
+  ])('ends at the first error: %s', async (code, check) => {
+    const { stdout, taken, take } = slowOutput()
+    const queue = createOutputQueue({ stdout })
+    await queue.write('a')
+    await queue.write('b')
+
+    await take(Object.assign(new Error(code), { code }))
+    await check(queue)
+
+    expect(await queue.write('c')).toBe(false)
+    expect(taken).toEqual(['a'])
   })
 })

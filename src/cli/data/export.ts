@@ -11,7 +11,7 @@ import { isSpecial, streamWhole, writeWhole } from './whole-file.ts'
 import { Argument, oneOf, Option, partialSuccess, UsageError, type CommandFactory } from '../command.ts'
 import { exportEverything } from './export-everything.ts'
 import { collectYoungGarbage, type Host } from '../host.ts'
-import { writeOut } from '../output.ts'
+import { createOutputQueue } from '../output.ts'
 import { describeAccountCommand, folderOption, sinceOption } from './options.ts'
 import { countOf, someOf } from './phrases.ts'
 import { Progress } from './progress.ts'
@@ -97,7 +97,9 @@ async function deliver(
 ): Promise<void> {
   if (output === null) {
     const isExact = isRaw || !host.stdout.isTty
-    for (const part of parts) if (!(await writeOut(host, isExact ? part : printable(part)))) return
+    const queue = createOutputQueue(host)
+    for (const part of parts) if (!(await queue.write(isExact ? part : printable(part)))) break
+    await queue.finish()
     return
   }
   try {
@@ -119,7 +121,9 @@ async function deliverStream(
 ): Promise<void> {
   if (output === null) {
     const isExact = isRaw || !host.stdout.isTty
-    for await (const part of parts) if (!(await writeOut(host, isExact ? part : printable(part)))) return
+    const queue = createOutputQueue(host)
+    for await (const part of parts) if (!(await queue.write(isExact ? part : printable(part)))) break
+    await queue.finish()
     return
   }
   try {

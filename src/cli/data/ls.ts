@@ -4,7 +4,7 @@ import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { isoOf } from '../../client/tables.ts'
 import { withAccount, type Session } from './session.ts'
 import { partialSuccess, UsageError, type CommandFactory } from '../command.ts'
-import { writeOut } from '../output.ts'
+import { createOutputQueue, writeOut } from '../output.ts'
 import { describeAbsent, refuseKeys } from './collection-names.ts'
 import { collectionArgument, describeAccountCommand } from './options.ts'
 import type { SyncRecord } from '../../client/collection.ts'
@@ -56,23 +56,14 @@ async function listRecords(
   const problem = await describeAbsent(client, name)
   if (problem !== null) throw new ClientError(problem)
   let unreadable = 0
-  let hasReader = true
-  let writing: Promise<unknown> = Promise.resolve()
-  // Reading never waits for the reader of the output, because the storage would end a list that pauses.
-  const show = (text: string) => {
-    writing = writing.then(async () => (hasReader &&= await writeOut(host, text)))
-    // Its error is thrown where it is awaited.
-    writing.catch(() => (hasReader = false))
-  }
-  if (!asJson) show(row(['ID', 'LAST CHANGE', 'WHAT']))
+  const output = createOutputQueue(host)
+  if (!asJson) await output.write(row(['ID', 'LAST CHANGE', 'WHAT']))
   for await (const page of client.collection(name).pages()) {
-    if (!hasReader) break
     unreadable += page.records.filter(({ clear }) => clear === null).length
     const shown = page.records.filter(({ clear }) => (clear?.deleted === true) === wantsDeleted)
-    show(shown.map(asJson ? jsonLine : tableLine).join(''))
+    if (!(await output.write(shown.map(asJson ? jsonLine : tableLine).join('')))) break
   }
-  await writing
-  if (!hasReader) return 0
+  if (!(await output.finish())) return 0
   if (unreadable === 0) return 0
   tell(`${unreadable} of these cannot be decrypted`)
   return partialSuccess
