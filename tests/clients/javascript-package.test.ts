@@ -88,7 +88,8 @@ describe('sync-bridge-client.tgz', () => {
       // A module that `index.ts` does not reach is not in it.
       const packed = modules.filter((name) => /\.[jt]s$/.test(name))
       expect(packed.filter((name) => !built.includes(name))).toEqual([])
-      const names = (ending: string) => packed.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length))
+      const names = (ending: string) =>
+        packed.filter((name) => name.endsWith(ending)).map((name) => name.slice(0, -ending.length))
       expect(names('.js').toSorted()).toEqual(names('.d.ts').toSorted())
       expect(packed).toContain('edit/save.js')
     })
