@@ -158,7 +158,9 @@ describe('root views with credentials', () => {
     expect(held.logs.filter((line) => line.includes('"defect"'))).toEqual([])
     tokenServer.release()
     expect((await Promise.all(first)).map(({ status }) => status)).toEqual(Array(limits.rootViews).fill(200))
-    expect((await ask(0)).status).toBe(200)
+    // The token server has answered, so there is room for new ones.
+    const later = await Promise.all(Array.from({ length: limits.rootViews }, (_, index) => ask(200 + index)))
+    expect(later.map(({ status }) => status)).toEqual(Array(limits.rootViews).fill(200))
   })
 
   it('are answered within request_timeout_seconds, without a user, and still count as calls of the token server', async () => {

@@ -116,6 +116,18 @@ describe.each(schemes)('connections over %s', (_, isTls) => {
     expect([...kept, silent, ...later]).toEqual([...Array(10).fill('200'), 'timeout', '200', '200', '200'])
   })
 
+  it('are kept if a call had less than a second for its response', async () => {
+    const { wire, outcomeOf } = await start({ isTls })
+    await outcomeOf()
+    storage.plan(({ index }) => (index === 1 ? { kind: 'hang' } : null))
+
+    const outcomes = [await outcomeOf({ timeoutMs: 300 }), await outcomeOf(), await outcomeOf(write)]
+
+    expect(outcomes).toEqual(['timeout', '200', '200'])
+    // The first, which ended with its call, and one for the two others.
+    expect(wire.connections).toBe(2)
+  })
+
   it('are opened anew for a minute after one was silent, and kept again after it', async () => {
     const { wire, outcomeOf, upstream, clock } = await start({ isTls })
     await outcomeOf()

@@ -220,6 +220,28 @@ describe('createSend', () => {
     expect(await failureOf(send({ client: late }))).toMatchObject({ failure: 'abandoned' })
   })
 
+  it('listens to its client no longer than it takes, however it ends', async () => {
+    const { proxy, send } = await start(() => new Response('x'.repeat(400_000)))
+    const { signal } = new AbortController()
+    let listeners = 0
+    const count = (change: number) => () => void (listeners += change)
+    Object.assign(signal, { addEventListener: count(1), removeEventListener: count(-1) })
+    const faults: (Fault | null)[] = [
+      null,
+      { kind: 'reset-after' },
+      { kind: 'status', status: 404 },
+      { kind: 'hang' },
+    ]
+
+    for (const fault of faults) {
+      proxy.plan(() => fault)
+      const answer = await send({ client: { signal }, timeoutMs: 300 }).catch(() => null)
+      if (fault === null) expect(answer!.bytes).toHaveLength(400_000)
+    }
+
+    expect(listeners).toBe(0)
+  })
+
   it('reads no more than allowed, whether the size is announced or not', async () => {
     const announced = await start(() => new Response('x'.repeat(2000)))
     const streamed = await start(() => {

@@ -249,6 +249,20 @@ describe('a pause that the token server asks for', () => {
     expect((await tokenServer.exchange(identity)).uid).toBe(user.uid)
   })
 
+  it('with 429 lasts five minutes at most', async () => {
+    const { proxy, tokenServer, identity, clock } = await start()
+    proxy.plan(() => ({ kind: 'status', status: 429, headers: { 'Retry-After': '86400' } }))
+    await failureOf(tokenServer.exchange(identity))
+    proxy.plan(() => null)
+
+    clock.nowMs += 299_000
+    expect(await failureOf(tokenServer.exchange(identity))).toMatchObject({
+      extras: { retryAfterSeconds: 1 },
+    })
+    clock.nowMs += 1000
+    expect((await tokenServer.exchange(identity)).uid).toBeGreaterThan(0)
+  })
+
   it.each([
     ['30', 30],
     ['60', 60],
