@@ -34,8 +34,9 @@ export async function commitOrUndo(
   for (; lastError !== null; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
     // Concurrently, because a storage that hangs costs its timeout for each.
     await Promise.all(parts.map((part) => part.resolveDoubt()))
+    const mayComplete = () => lastError !== refused && !parts.some(({ isUndoing }) => isUndoing)
     // The last step may have been applied after all, and then needs no undo.
-    if (lastError !== refused && parts.every(({ isComplete }) => isComplete)) return true
+    if (mayComplete() && parts.every(({ isComplete }) => isComplete)) return true
     const mayUndo = !parts.some(({ isLastStepInDoubt }) => isLastStepInDoubt)
     const endings = await Promise.all(
       parts.toReversed().map(async (part) => ({ part, ...(await part.undo(mayUndo)) })),
@@ -49,8 +50,7 @@ export async function commitOrUndo(
       if (lastError === refused && isUndone) return false
       throw error
     }
-    const mayComplete = lastError !== refused && mayBeVisible() && !parts.some(({ isUndoing }) => isUndoing)
-    if (mayComplete) lastError = await attempt(parts, context)
+    if (mayComplete() && mayBeVisible()) lastError = await attempt(parts, context)
     if (lastError !== null) await budget.wait(Math.max(0, Math.min(pauseMs, budget.leftMs)))
   }
   return true

@@ -168,11 +168,14 @@ class Transaction implements TransactionContext {
 
   /** Tasks that create the rows of new collections, once everything is read. */
   #rows(user: User): (() => Promise<void>)[] {
-    return changesOf(user).map(({ known, changes }) => {
-      const indices = [...user.operations].flatMap(([index, operation]) =>
-        'collection' in operation && operation.collection === known.collection ? [index] : [],
-      )
-      return () => this.#attempt(user, { indices, run: () => known.createRow(() => changes.needsUpload) })
+    return changesOf(user).map(({ known, changes }) => async () => {
+      try {
+        if (!user.refusal) await known.createRow(() => changes.needsUpload)
+      } catch (error) {
+        if (!isRefusal(error)) throw error
+        if (error.status === 401) user.refusal = error
+        else known.fail(error)
+      }
     })
   }
 

@@ -49,6 +49,24 @@ describe('runTransaction: the first write to a collection', () => {
     },
   )
 
+  it('fails alone if the storage refuses to create the collection; its reads and the others succeed', async () => {
+    const storage = unused()
+    storage.fault = ({ name, collection }) => (name === 'remove' && collection === 'tabs' ? 'quota' : null)
+
+    const { outcomes } = await transact(storage, [
+      first,
+      list('tabs'),
+      put('forms', 'a', { payload: 'ours' }),
+    ])
+
+    expect(outcomes).toMatchObject([
+      { outcome: 'failed', error: { status: 403 } },
+      { outcome: 'page' },
+      { outcome: 'stored' },
+    ])
+    expect(storage.contents()).toEqual({ forms: { a: { payload: 'ours' } } })
+  })
+
   it('pauses longer each time when the database finds a deadlock', async () => {
     const storage = unused()
     const atMs: number[] = []

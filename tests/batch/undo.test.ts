@@ -115,6 +115,27 @@ describe('runTransaction: undo', () => {
     expect(ours).toEqual(['write d', 'remove a c', 'write a c', 'remove d'])
   })
 
+  it('continues if a commit in doubt turns out to have been applied, once the others are undone', async () => {
+    const storage = new ModelStorage()
+    const before = storage.contents()
+    let lost = 0
+    storage.fault = ({ name, collection }) => {
+      const isLost =
+        collection === 'c0' && (name === 'commitStaged' || storage.callCounts.commitStaged !== undefined)
+      // For as long as the commit is tried again before the undo, and one attempt at that.
+      return isLost && (lost += 1) <= 6 ? 'error-after' : null
+    }
+
+    const { failure, events } = await transact(
+      storage,
+      ['c0', 'c1', 'c2'].map((name) => put(name, 'a', { payload: 'new' })),
+    )
+
+    expect(failure).not.toBeNull()
+    expect(events).toContainEqual({ kind: 'undone', collections: ['c2', 'c1', 'c0'] })
+    expect(storage.contents()).toEqual(before)
+  })
+
   it('keeps what another client overwrites or deletes after a lost response', async () => {
     const storage = doomed()
     storage.seed('tabs', [
