@@ -111,8 +111,18 @@ export class Collection {
       let query: string | null = first
       let lastModified: number | null = null
       let count = 0
+      let refusal: ClientError | null = null
       while (asked) {
-        const { parts, headers }: Awaited<Asked> = await asked
+        let page: Awaited<Asked>
+        try {
+          page = await asked
+        } catch (error) {
+          // Pages are only valid while nothing changes if the bridge cuts them, as for many ids.
+          if (count === 0 || !(error instanceof ClientError) || error.status !== 400) throw error
+          refusal = error
+          break
+        }
+        const { parts, headers } = page
         lastModified ??= readTimestamp(headers)
         const next: string | null = readNextQuery(headers)
         if (next !== null && next === query) throw unexpected('the same page again')
@@ -121,10 +131,12 @@ export class Collection {
         count += 1
         for await (const records of parts) yield { records, lastModified }
       }
-      if (count === 1) return
+      if (count === 1 && !refusal) return
       // If others have changed or deleted a record between two pages, the pages miss another one, so everything is read again.
       if (lastModified === 0) throw new ClientError('The response has no ETag: does a proxy remove it?')
-      if ((await this.count(signal)).lastModified === lastModified) return
+      if ((await this.count(signal)).lastModified !== lastModified) continue
+      if (refusal) throw refusal
+      return
     }
   }
 

@@ -54,6 +54,23 @@ describe('Collection', () => {
     )
   })
 
+  it('reads everything again if a page of many ids is no longer valid', async () => {
+    await using own = await startTestBridge()
+    own.sandbox.seed(own.user, 'history', 150)
+    const ids = own.sandbox.records(own.user, 'history').map(({ id }) => id)
+    const pages = new SyncClient(accountAt(own)).collection('history').storedPages({ ids, pageSize: 50 })
+    const seen = new Set<string>()
+
+    const first = await pages.next()
+    own.sandbox.remove(own.user, 'history', [ids[0]!, ids[149]!])
+    for (const { id } of first.value!.records) seen.add(id)
+    for await (const { records } of pages) for (const { id } of records) seen.add(id)
+
+    const left = own.sandbox.records(own.user, 'history').map(({ id }) => id)
+    expect(left).toHaveLength(148)
+    expect(left.filter((id) => !seen.has(id))).toEqual([])
+  })
+
   it.each(['a refusal', 'no response'])(
     'reports that the next page failed while one is processed: %s',
     async (kind) => {

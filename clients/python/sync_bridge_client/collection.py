@@ -98,8 +98,16 @@ class Collection:
         while True:
             query: str | None = first
             moments: list[int] = []
+            refusal: ClientError | None = None
             while query is not None:
-                headers, parts = self._ask(query, is_streamed=page_size is None)
+                try:
+                    headers, parts = self._ask(query, is_streamed=page_size is None)
+                except ClientError as error:
+                    # The position of a page is no longer valid once its list has changed.
+                    if not moments or error.status != 400:
+                        raise
+                    refusal = error
+                    break
                 moments.append(timestamp_of(headers))
                 for records in parts:
                     yield Page(records, moments[0])
@@ -107,13 +115,16 @@ class Collection:
                 if following == query:
                     raise unexpected("the same page again")
                 query = following
-            if len(moments) == 1:
+            if len(moments) == 1 and refusal is None:
                 return
             # If others have changed or deleted a record between two pages, the pages miss another one, so everything is read again.
             if moments[0] == 0:
                 raise ClientError("The response has no ETag: does a proxy remove it?")
-            if self.count().last_modified == moments[0]:
-                return
+            if self.count().last_modified != moments[0]:
+                continue
+            if refusal is not None:
+                raise refusal
+            return
 
     def _ask(self, query: str, is_streamed: bool) -> tuple[Mapping[str, str], Iterable[list[StoredRecord]]]:
         if is_streamed:
