@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { readdirSync, readFileSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isReadable } from '../../src/client/collection.ts'
 import { readTree } from '../../src/client/edit/tree.ts'
@@ -290,6 +290,61 @@ describe('edit', () => {
     expect(code).toBe(3)
     expect([await clear('a'), await clear('z')]).toMatchObject([{ title: 'Theirs' }, { title: 'Title z' }])
     expect(without.errors).toContain('The lines do not say when they were printed')
+  })
+
+  it('has the same end after it was killed at any moment, and run again', async () => {
+    const { run, shape, records, account } = await someone()
+    const file = join(dirname(account), 'lines')
+    const { output } = await run(['edit', '--print'])
+    writeFileSync(
+      file,
+      output
+        .replace('Title a', 'Mine')
+        .replace(/^.*\^news\n/m, '')
+        .replace('    Title b', '  Title b'),
+    )
+    const environment = { ...process.env, SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account) }
+    for (let delayMs = 20; delayMs < 500; delayMs += 60) {
+      const child = Bun.spawn([executablePath, 'edit', '--yes', '--file', file], {
+        env: environment,
+        stdio: ['ignore', 'ignore', 'ignore'],
+      })
+      await Promise.race([child.exited, Bun.sleep(delayMs)])
+      child.kill('SIGKILL')
+      await child.exited
+      expect(complaints(await records())).toEqual([])
+    }
+
+    const { code } = await run(['edit', '--yes', '--file', file])
+    const after = await shape()
+    const undone = await run(['undo', '--write'])
+
+    expect([code, undone.code]).toEqual([0, 0])
+    expect(after).toContain('a|bookmark|Mine|')
+    expect(after).not.toContain('News')
+    expect(after).toContain('\n  b|bookmark|Title b|')
+  })
+
+  it('keeps the lines when the storage refuses them, for another try', async () => {
+    const { edit, run, shape, clear } = await someone()
+    const before = await shape()
+    const { limits } = bridge.sandbox.switches
+    const largest = limits.max_record_payload_bytes
+
+    limits.max_record_payload_bytes = 100
+    const { errors, code } = await edit('sed -i "s/Title a/Kept/" "$1"', '--yes')
+    limits.max_record_payload_bytes = largest
+    const unchanged = await shape()
+    const [path] = /\/\S+\/bookmarks\.txt/.exec(errors) ?? []
+    const again = await run(['edit', '--yes', '--file', path!])
+    rmSync(dirname(path!), { recursive: true })
+
+    expect(errors).toContain(
+      `Your lines are kept in ${path}: continue with "sync-bridge edit --file ${path}"\n`,
+    )
+    expect(errors).toContain('sync-bridge: Nothing was written: ')
+    expect([code, unchanged, again.code]).toEqual([1, before, 0])
+    expect(await clear('a')).toMatchObject({ title: 'Kept' })
   })
 
   it.skipIf(hasNoTerminals)('asks on the terminal, twice before it deletes more than a third', async () => {

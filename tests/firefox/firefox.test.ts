@@ -274,7 +274,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       const count = (await ownBookmarks()).filter((item) => item.type === 'bookmark').length
       expect(errors).toContain(`Found ${count} bookmarks`)
       expect(code).toBe(0)
-      expect(readFileSync(account, 'utf8')).toContain('\nTOKEN_SERVER_URL=http://127.0.0.1:')
+      expect(readFileSync(account, 'utf8')).toContain("\nTOKEN_SERVER_URL='http://127.0.0.1:")
     })
 
     it('shows a bookmark where they added it', async () => {
