@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isReadable } from '../../src/client/collection.ts'
 import { readTree } from '../../src/client/edit/tree.ts'
@@ -88,7 +88,11 @@ async function someone() {
     /** Runs `edit` with an editor that is a script; `$1` is the file. */
     edit: (script: string, ...words: string[]) =>
       runWith(account, ['edit', ...words], undefined, { EDITOR: `sh -c '${script}' -` }),
-    saved: () => readdirSync(join(dirname(account), 'sync-bridge'), { recursive: true }).map(String),
+    /** The names of the files that `undo` reads. */
+    saved: () =>
+      readdirSync(join(dirname(account), 'sync-bridge'), { recursive: true })
+        .map(String)
+        .filter((name) => name.endsWith('.json')),
   }
 }
 
@@ -155,7 +159,7 @@ describe('edit', () => {
     expect(preview.errors).toContain('Nothing was written. Add --write to write this.')
     expect([undone.code, await shape()]).toEqual([0, before])
     expect(await clear('a')).toMatchObject({ keyword: 'k', tags: ['two words'] })
-    const files = saved().filter((name) => name.endsWith('.json'))
+    const files = saved()
     expect(files).toHaveLength(2)
     for (const name of files) {
       const path = join(dirname(account), 'sync-bridge', name)
@@ -462,6 +466,28 @@ describe('undo', () => {
       '   3  undo    bookmarks: 1 renamed',
       '',
     ])
+  })
+
+  it('refuses what belongs to another account, and is gone with disconnect --forget', async () => {
+    const { run, saved, account } = await someone()
+    const other = await someone()
+    await run(['add', 'https://one.example/'])
+    await other.run(['add', 'https://two.example/'])
+    const pathIn = (home: string, names: string[]) =>
+      join(
+        dirname(home),
+        'sync-bridge',
+        names.find((name) => name.endsWith('1.json'))!,
+      )
+    copyFileSync(pathIn(account, saved()), pathIn(other.account, other.saved()))
+
+    const foreign = await other.run(['undo', '--write'])
+    const { code } = await run(['disconnect', '--forget'])
+
+    expect(foreign.errors).toContain(
+      'Cannot undo this: it was saved for another account, or before a password reset\n',
+    )
+    expect([foreign.code, code, saved()]).toEqual([1, 0, []])
   })
 
   it('keeps the last twenty commands, and none with --no-undo', async () => {

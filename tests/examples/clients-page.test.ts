@@ -2,6 +2,9 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { mkdirSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { IDBKeyRange, indexedDB } from 'fake-indexeddb'
+import { folderCalled } from '../../src/client/edit/tree.ts'
+import { SyncClient } from '../../src/client/sync-client.ts'
+import { accountAt } from '../client/world.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { clientPackage } from '../support/client-package.ts'
@@ -135,6 +138,38 @@ describe('the program for the JavaScript package in docs/clients.md', () => {
     child.kill()
 
     expect(await printed).toContain('"Bookmarks Toolbar"')
+  })
+})
+
+describe('the program that sorts a folder in docs/clients.md', () => {
+  it('sorts it by title', async () => {
+    await using own = await startTestBridge({ writable: ['bookmarks'] })
+    fillSampleData(own.sandbox, own.user, { bookmarks: 200, history: 1 })
+    const page = await Bun.file(join(root, 'docs/clients.md')).text()
+    const [, program] = [...page.matchAll(/^```ts\n([^]*?)^```$/gm)].map(([, code]) => code!)
+    const account = linesOf({ BRIDGE_URL: own.url, ...accountOf(own.user) })
+    const client = new SyncClient(accountAt(own))
+    const folder = makeFolder({
+      'app.mts': program!.replace('sync-bridge-client', join(root, 'src/client/index.ts')),
+      'account.env': account,
+    })
+    const titles = async () => {
+      const tree = await client.tree()
+      return folderCalled(tree, 'Travel').children.map((id) => tree.items.get(id)!.title)
+    }
+    const before = await titles()
+
+    const environment = { ...process.env, SYNC_BRIDGE_ACCOUNT: join(folder, 'account.env') }
+    const child = Bun.spawn([process.execPath, 'app.mts'], {
+      cwd: folder,
+      env: environment,
+      stderr: 'inherit',
+    })
+    const code = await child.exited
+
+    const sorted = before.toSorted((one, other) => one.localeCompare(other))
+    expect([code, await titles()]).toEqual([0, sorted])
+    expect(sorted).not.toEqual(before)
   })
 })
 

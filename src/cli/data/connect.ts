@@ -1,5 +1,5 @@
 import recipe from '../../../docs/examples/firefox-console.txt' with { type: 'text' }
-import { checkAccount, parseAccount, type Account } from '../../client/account.ts'
+import { bucketOf, checkAccount, parseAccount, type Account } from '../../client/account.ts'
 import { isReadable, type ReadableRecord } from '../../client/collection.ts'
 import { ClientError } from '../../client/errors.ts'
 import { formerKeysAfter, isSameKeyId } from '../../client/former-keys.ts'
@@ -14,6 +14,7 @@ import {
   writeAccountFile,
 } from './account-file.ts'
 import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-choice.ts'
+import { forgetUndo } from './undo-store.ts'
 import { accountOption, caOption, describeAccountCommand } from './options.ts'
 import { printable } from '../../client/safe-text.ts'
 import { countOf } from './phrases.ts'
@@ -173,7 +174,7 @@ export const disconnectCommand: CommandFactory = (perform) =>
   describeCommand('disconnect', 'revoke the access, and keep only your keys')
     .addOption(accountOption)
     .addOption(caOption)
-    .option('--forget', 'remove the keys, too; backups need them')
+    .option('--forget', 'remove the keys, which backups need, and what "undo" has kept')
     .action(perform((host, options) => disconnect(options, host)))
 
 /** Revokes the refresh token. Keeps the keys in the account file, because backups need them, unless they are to be forgotten. */
@@ -195,6 +196,7 @@ async function disconnect(
     const isKept = Boolean(syncKey) && !forget
     if (isKept) writeAccountFile(path, { keyId, bucket, syncKey, formerKeys, bridgeUrl }, host)
     else removeAccountFile(path)
+    if (forget) forgetUndo(bucketOf(keyId ?? ''), host)
     const revoked = isRenewable(tokens) ? 'revoked the refresh token and ' : ''
     host.stderr.write(
       isKept

@@ -8,7 +8,7 @@ import {
   rmSync,
   statSync,
 } from 'node:fs'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { fieldsOf, listOf, numberOf, textOf } from '../../client/fields.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
@@ -50,8 +50,11 @@ export function undoFolder({ bucket, keyId }: Owner, host: Pick<Host, 'environme
 }
 
 /** Removes everything that was saved for an account, also under its former keys. Throws `ClientError`. */
-export function forgetUndo({ bucket }: Owner, host: Pick<Host, 'environment'>): void {
-  const folder = undoFolder({ bucket, keyId: '' }, host)
+export function forgetUndo(bucket: string, host: Pick<Host, 'environment'>): void {
+  const { XDG_STATE_HOME, HOME } = host.environment
+  // Without a bucket, this would be the folder of all accounts.
+  if (!/^[\da-f]{32}$/.test(bucket) || !(XDG_STATE_HOME || HOME)) return
+  const folder = dirname(undoFolder({ bucket, keyId: 'any' }, host))
   try {
     rmSync(folder, { recursive: true, force: true })
   } catch (error) {
