@@ -1,13 +1,14 @@
 import { isRefusal } from '../domain/errors.ts'
 import { joinBytes } from '../domain/bytes.ts'
 import { readListDocument } from '../domain/list.ts'
-import { evaluateCollection, evaluateGet, noPrecondition } from '../domain/precondition.ts'
+import { evaluateCollection, evaluateGet } from '../domain/precondition.ts'
 import { runBounded } from '../domain/bounded.ts'
 import { noRoom, type Budget } from './context.ts'
 import { baseOptions, type BaseList } from './list-page.ts'
 import { isWhole, isWrite, touchedIds, type CollectionView, type NumberedOperation } from './simulate.ts'
 import type { FailedOutcome, Operation, OperationOutcome, OutcomeOf } from '../domain/operation.ts'
-import type { BulkStorage, ByteSource, ListFilter, RecordPage } from '../domain/record-storage.ts'
+import type { Timestamp } from '../domain/timestamp.ts'
+import type { BulkStorage, ByteSource, RecordPage } from '../domain/record-storage.ts'
 
 /** A read that sets the outcomes of the operations with these indices. */
 export interface Read {
@@ -82,11 +83,7 @@ export async function completeView(
               index,
               budget,
             )
-          : readCount(storage, {
-              ...operation,
-              filter: withoutIds(operation.filter, touched),
-              precondition: noPrecondition,
-            }),
+          : countOthers(storage, operation, touched, view.timestamp),
       )
       const isMoved = base.outcome === 'counted' && base.timestamp !== view.timestamp
       if (base.outcome === 'precondition-failed' || isMoved) isWhole = false
@@ -97,8 +94,16 @@ export async function completeView(
   return isWhole
 }
 
-function withoutIds(filter: ListFilter, ids: ReadonlySet<string>): ListFilter {
-  return { ...filter, keepsId: (id) => !ids.has(id) && filter.keepsId?.(id) !== false }
+/** Counts the records that the transaction does not touch, as of `timestamp`. */
+async function countOthers(
+  storage: BulkStorage,
+  { collection, filter }: Extract<Operation, { kind: 'count' }>,
+  touched: ReadonlySet<string>,
+  timestamp: Timestamp,
+): Promise<OutcomeOf['count']> {
+  if (filter.ids?.length === 0) return { outcome: 'counted', count: 0, timestamp }
+  const keepsId = (id: string) => !touched.has(id) && filter.keepsId?.(id) !== false
+  return { outcome: 'counted', ...(await storage.count(collection, { ...filter, keepsId })) }
 }
 
 /** Reads a list; if up to `overlaid` writes precede it, as records to merge them in. A later page can't be merged: see `Simulation`. */
