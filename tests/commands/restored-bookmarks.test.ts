@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
-import { leaveCycles, mergeChildren } from '../../src/cli/data/restored-bookmarks.ts'
+import { mergeChildren } from '../../src/cli/data/restored-tree.ts'
 import { decryptRecords } from '../../src/client/decrypt-records.ts'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
@@ -68,7 +68,7 @@ describe('restore', () => {
   })
 
   it('restores a bookmark as it was if its address has the same tags and keyword', async () => {
-    const address = { bmkUri: 'https://same.example/', tags: ['own'], keyword: null }
+    const address = { bmkUri: 'https://same.example/', tags: ['own'] }
     const { write, restore, now } = await someone('unchanged', 'bookmarks', [
       folder('menu', 'places', ['lost', 'other']),
       bookmark('lost', 'menu', address),
@@ -230,49 +230,29 @@ describe('restore', () => {
     const part = ['--overwrite', '--id', 'unfiled', '--id', 'query']
     await restore(...part)
     expect((await restore(...part)).errors).toContain('bookmarks: 0 to write')
-    expect((await now()).unfiled!.children).toEqual(['last', 'query', 'new'])
+    expect((await now()).unfiled!.children).toEqual(['last', 'new', 'query'])
   })
 
-  it('moves a bookmark whose folder remains deleted to Other Bookmarks once, also if Firefox has synced since', async () => {
+  it('moves a bookmark whose folder remains deleted to Other Bookmarks, and leaves one that is elsewhere now', async () => {
     const { write, restore, now } = await someone('homeless', 'bookmarks', [
       folder('menu', 'places', ['box']),
       folder('unfiled', 'places', []),
-      folder('box', 'menu', ['moved']),
+      folder('box', 'menu', ['moved', 'lost']),
       bookmark('moved', 'box', { parentName: 'box' }),
+      bookmark('lost', 'box', { parentName: 'box' }),
     ])
-    await write(folder('menu', 'places', ['moved']), gone('box'), bookmark('moved', 'menu'))
-    const part = ['--overwrite', '--id', 'moved']
+    await write(folder('menu', 'places', ['moved']), gone('box'), gone('lost'), bookmark('moved', 'menu'))
+    const part = ['--overwrite', '--id', 'moved', '--id', 'lost']
 
     const { errors } = await restore(...part)
 
-    const { moved, menu, unfiled } = await now()
+    const { lost, menu, unfiled } = await now()
     expect(errors).toContain('1 of them will be in Other Bookmarks, because their folder was deleted')
-    expect([moved!.parentid, menu!.children, unfiled!.children]).toEqual(['unfiled', [], ['moved']])
-    // As Firefox uploads it.
-    await write({ ...moved!, parentName: 'unfiled' })
+    expect([lost!.parentid, menu!.children, unfiled!.children]).toEqual(['unfiled', ['moved'], ['lost']])
     const again = (await restore(...part)).errors
     expect(again).toContain('bookmarks: 0 to write')
-    expect(again).not.toContain('Other Bookmarks')
-  })
-
-  it('leaves a bookmark in its deleted folder that an earlier restore has written with the present tags', async () => {
-    const address = { bmkUri: 'https://same.example/' }
-    const { write, restore, now } = await someone('repeater', 'bookmarks', [
-      folder('menu', 'places', ['box', 'other']),
-      folder('box', 'menu', ['lost']),
-      bookmark('lost', 'box', address),
-      bookmark('other', 'menu', address),
-    ])
-    const other = bookmark('other', 'menu', { ...address, tags: ['now'] })
-    await write(folder('menu', 'places', ['other']), gone('box'), gone('lost'), other)
-
-    await restore('--overwrite', '--id', 'lost')
-
-    const { errors } = await restore('--overwrite', '--id', 'lost')
-    expect(errors).toContain('bookmarks: 0 to write')
-    await restore('--overwrite', '--id', 'box')
-    const { box, lost } = await now()
-    expect([box!.children, lost!.parentid, lost!.tags]).toEqual([['lost'], 'box', ['now']])
+    await restore('--overwrite')
+    expect((await now()).box!.children).toEqual(['moved', 'lost'])
   })
 
   it('leaves what has another type now, with which Firefox syncs no bookmarks', async () => {
@@ -305,15 +285,14 @@ describe('restore', () => {
     sandbox.remove(user, 'bookmarks')
     await write(...roots)
 
-    const { errors } = await restore()
+    await restore()
 
-    expect(errors).toContain('in Other Bookmarks, because the backup has them inside themselves: a')
     expect(await now()).toMatchObject({
-      unfiled: { children: ['a'] },
+      unfiled: { children: ['a', 'd'] },
       a: { parentid: 'unfiled', children: ['b', 'lost'] },
       b: { parentid: 'a', children: [] },
-      menu: { children: ['c'] },
-      d: { parentid: 'c', children: [] },
+      c: { parentid: 'd', children: [] },
+      d: { parentid: 'unfiled', children: ['c'] },
     })
   })
 
@@ -330,20 +309,6 @@ describe('restore', () => {
     expect([errors, code]).toEqual([expect.stringContaining('2 written, 0 skipped'), 0])
     expect((await now()).toolbar!.children).toEqual(all)
     expect((await preview()).errors).toContain('bookmarks: 0 to write, 0 different')
-  })
-
-  it('lists a moved bookmark where it is if --overwrite was interrupted, and the second run is without it', async () => {
-    const { write, restore, now } = await someone('half', 'bookmarks', [
-      folder('menu', 'places', ['a']),
-      folder('toolbar', 'places', []),
-      bookmark('a', 'menu'),
-    ])
-    // The interrupted run has only taken it out of the toolbar.
-    await write(folder('menu', 'places', []), bookmark('a', 'toolbar'))
-
-    await restore()
-
-    expect(await now()).toMatchObject({ menu: { children: [] }, toolbar: { children: ['a'] } })
   })
 
   it('lists a bookmark in its folder that no folder of the backup lists', async () => {
@@ -474,35 +439,6 @@ describe('restore', () => {
     sandbox.switches.batching = true
     expect([errors, code]).toEqual([expect.stringContaining('250 written, 0 skipped'), 0])
     expect(sandbox.records(user, 'forms')).toHaveLength(250)
-  })
-})
-
-describe('leaveCycles', () => {
-  it('looks again at the other folders after it has left one as it is', () => {
-    const live = [
-      folder('menu', 'places', ['a']),
-      folder('a', 'menu', ['b']),
-      folder('b', 'a', ['c']),
-      folder('c', 'b', []),
-    ]
-    const change = (id: string) => ({
-      saved: { id, last_modified: 1 },
-      clear: folder(id, 'c', []),
-      isAdapted: false,
-      there: undefined,
-    })
-    const changes = new Map(['a', 'b'].map((id) => [id, change(id)]))
-
-    const { left, cut } = leaveCycles(changes, new Map(live.map((record) => [record.id, record])))
-
-    // Until `b` is left where it is, `a` is only in a cycle of others.
-    expect(left).toEqual(
-      new Map([
-        ['b', 'c'],
-        ['a', 'c'],
-      ]),
-    )
-    expect([changes.size, cut]).toEqual([0, []])
   })
 })
 

@@ -6,7 +6,11 @@ import { someOf } from './phrases.ts'
 import type { Session } from './session.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
 
+/** Of a transaction; of bookmarks, which belong together, as much as every bridge takes. */
 const maxBatchBytes = 1_500_000
+const maxTreeBytes = 6_000_000
+/** Of a request besides its payload, with its quotes escaped. */
+const overheadBytes = 300
 
 /** Aborts at the first signal, so that a restore ends between two batches and says what it has written; a second one exits at once. */
 export function stopBetweenBatches({ host, tell }: Session): AbortSignal {
@@ -20,29 +24,34 @@ export function stopBetweenBatches({ host, tell }: Session): AbortSignal {
   return stopping.signal
 }
 
-/** Writes the planned records, each on the condition that it has not changed meanwhile; false if any was rejected. */
+/**
+ * Writes the planned records, each on the condition that it has not changed meanwhile. Bookmarks are written in strict transactions; one that
+ * another device is faster than is `changed`, and ends the writing.
+ */
 export async function writePlan(
   { client, host, tell }: Session,
   source: Source,
   writes: readonly Write[],
   stopping: AbortSignal,
-): Promise<boolean> {
-  if (writes.length === 0) return true
+): Promise<'written' | 'refused' | 'changed'> {
+  if (writes.length === 0) return 'written'
   const progress = new Progress(host)
   const { maxRequests } = await client.info()
+  const isTree = source.collection === 'bookmarks'
   /** Ids by the reason. */
   const refused = new Map<string, string[]>()
   let [written, changed, notAllowed] = [0, 0, 0]
   try {
     for await (const part of partsOf(source, writes, maxRequests)) {
       stopping.throwIfAborted()
-      for await (const [{ id }, { status, body }] of send(client, part)) {
+      for await (const [{ id }, { status, body }] of send(client, part, isTree)) {
         if (status === 200) written += 1
         else if (status === 412) changed += 1
         else if (status === 405) notAllowed += 1
         else refused.getOrInsertComputed(`${status} ${body.message ?? ''}`, () => []).push(id)
       }
       progress.show(`${written} of ${writes.length} written`)
+      if (isTree && changed > 0) break
     }
   } finally {
     progress.clear()
@@ -50,27 +59,61 @@ export async function writePlan(
   }
   if (notAllowed > 0) tell(`  ${notAllowed} rejected: this bridge has not enabled writes to this collection`)
   for (const [reason, ids] of refused) tell(`  ${ids.length} rejected (${reason}): ${someOf(ids)}`)
-  return notAllowed === 0 && refused.size === 0 && changed === 0
+  if (isTree && changed > 0 && notAllowed === 0) return 'changed'
+  return notAllowed === 0 && refused.size === 0 && changed === 0 ? 'written' : 'refused'
 }
 
+type Answered = [TransactionRequest, TransactionResponse]
+
 /**
- * Sends requests as one transaction. Those that the storage refuses together are sent as two, until a single record is refused. Yields each
- * with its response.
+ * Sends requests as one transaction, and yields each with its response. Those that the storage refuses together are sent as two, until a
+ * single record is refused. In a strict one, what would have been written is sent again without the others.
  */
 async function* send(
   client: SyncClient,
   requests: TransactionRequest[],
-): AsyncGenerator<[TransactionRequest, TransactionResponse]> {
-  const responses = await client.transaction(requests)
-  const isRefused = (index: number) => [400, 413].includes(responses[index]!.status)
-  const refused = requests.filter((_, index) => isRefused(index))
-  const isTogether = refused.length > 1
-  for (const [index, request] of requests.entries())
-    if (!isTogether || !isRefused(index)) yield [request, responses[index]!]
-  if (!isTogether) return
+  isStrictWanted: boolean,
+): AsyncGenerator<Answered> {
+  const { responses, isStrict } = await transact(client, requests, isStrictWanted)
+  const answered = requests.map((request, index): Answered => [request, responses[index]!])
+  const isRefused = ([, { status }]: Answered) => status === 400 || status === 413
+  const refused = answered.filter(isRefused)
+  const isWritten = !isStrict || responses.every(({ status }) => status === 200)
+  const others = answered.filter((each) => !isRefused(each))
+  const isAgain = !isWritten && others.every(([, { status }]) => status === 200)
+  // What another device has changed is reported, and decides what is written at all.
+  if (isWritten || !isAgain) yield* isWritten ? others : others.filter(([, { status }]) => status !== 200)
+  else if (others.length > 0)
+    yield* send(
+      client,
+      others.map(([request]) => request),
+      isStrictWanted,
+    )
+  if (refused.length < 2) return yield* refused
   const half = refused.length >> 1
-  yield* send(client, refused.slice(0, half))
-  yield* send(client, refused.slice(half))
+  for (const part of [refused.slice(0, half), refused.slice(half)])
+    yield* send(
+      client,
+      part.map(([request]) => request),
+      isStrictWanted,
+    )
+}
+
+/** Sends a transaction; one that is too large as a whole is refused for each of its requests. */
+async function transact(
+  client: SyncClient,
+  requests: TransactionRequest[],
+  isStrictWanted: boolean,
+): Promise<{ responses: TransactionResponse[]; isStrict: boolean }> {
+  try {
+    if (isStrictWanted) return await client.strictTransaction(requests)
+    return { responses: await client.transaction(requests), isStrict: false }
+  } catch (error) {
+    if (!(error instanceof ClientError) || error.status !== 413) throw error
+    const { status, message } = error
+    const responses = requests.map(() => ({ status, path: '', headers: {}, body: { message } }))
+    return { responses, isStrict: true }
+  }
 }
 
 /** Reads and encrypts records when they are written, in batches within the limits of number and size. */
@@ -79,12 +122,13 @@ async function* partsOf(
   writes: readonly Write[],
   maxRequests: number,
 ): AsyncGenerator<TransactionRequest[]> {
+  const maxBytes = source.collection === 'bookmarks' ? maxTreeBytes : maxBatchBytes
   let part: TransactionRequest[] = []
   let bytes = 0
   for (const write of writes) {
     const request = await requestOf(source, write)
-    const size = JSON.stringify(request).length
-    if (part.length > 0 && (part.length === maxRequests || bytes + size > maxBatchBytes)) {
+    const size = (request.data!.payload?.length ?? 0) + overheadBytes
+    if (part.length > 0 && (part.length === maxRequests || bytes + size > maxBytes)) {
       yield part
       part = []
       bytes = 0

@@ -8,9 +8,10 @@ import { readMoment, type Moment } from './dates.ts'
 import { readEngines } from './engines.ts'
 import { collectionArguments, describeAccountCommand, folderOption } from './options.ts'
 import { BackupChoice, findBackups } from './restore-choice.ts'
+import { planBookmarks } from './restore-bookmarks.ts'
 import { planIndependent } from './restore-independent.ts'
 import { contentOf, nameOf, type Plan, type Source, type Wanted } from './restore-plan.ts'
-import { planRelated, related } from './restore-related.ts'
+import { planUnique, uniqueKeys } from './restore-unique.ts'
 import { stopBetweenBatches, writePlan } from './restore-write.ts'
 import { SavedFile } from './saved-file.ts'
 import { countOf, someOf } from './phrases.ts'
@@ -122,23 +123,36 @@ class Run {
     const { session, wanted, stopping } = this
     const { tell } = session
     for (const id of wanted.ids ?? []) if (file.has(id)) this.found.add(id)
-    let plan: Plan
     try {
-      plan = await (related.has(collection) ? planRelated : planIndependent)(source, wanted)
+      for (let attempt = 1; ; attempt += 1) {
+        const plan = await planCollection(source, wanted)
+        report(session, collection, plan, wanted.overwrites)
+        if (plan.writes.length > 0 && this.unsynced.has(collection)) tell(`  ${notSynced}`)
+        const { unreadable, faulty, problems } = plan
+        const isWhole = unreadable.length + faulty.length + problems.length === 0
+        if (!stopping) {
+          await preview(session, source, plan)
+          return isWhole
+        }
+        const result = await writePlan(session, source, plan.writes, stopping)
+        // The tree has changed meanwhile: the restore is planned again for what is there now.
+        if (result !== 'changed' || attempt === maxAttempts) return result === 'written' && isWhole
+      }
     } catch (error) {
       // The keys could be read, so the address is right.
       if (!(error instanceof ClientError) || error.errno !== errno.unknownPath) throw error
       tell(`${collection}: cannot be read: this bridge does not expose this collection`)
       return false
     }
-    report(session, collection, plan, wanted.overwrites)
-    if (plan.writes.length > 0 && this.unsynced.has(collection)) tell(`  ${notSynced}`)
-    let isWritten = true
-    if (stopping) isWritten = await writePlan(session, source, plan.writes, stopping)
-    else await preview(session, source, plan)
-    const { unreadable, faulty, problems } = plan
-    return isWritten && unreadable.length + faulty.length + problems.length === 0
   }
+}
+
+/** How often the bookmarks are planned again because another device has changed them meanwhile. */
+const maxAttempts = 5
+
+function planCollection(source: Source, wanted: Wanted): Promise<Plan> {
+  if (source.collection === 'bookmarks') return planBookmarks(source, wanted)
+  return uniqueKeys.has(source.collection) ? planUnique(source, wanted) : planIndependent(source, wanted)
 }
 
 /** Reports the number of changes, and what can't be restored. */

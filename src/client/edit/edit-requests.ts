@@ -18,11 +18,11 @@ export interface RecordWrite {
  * The records that lead from one tree to the other, as Firefox writes them: each item that differs, the folders whose contents differ, a
  * tombstone for everything that was removed. Folders come first. Pure.
  *
- * A written item must be listed by its folder and by no other, so invalid folders around it are written, too; other invalid records stay as
- * they are.
+ * A written item must be listed by its folder and by no other, so invalid folders around it, and invalid records in a written folder, are
+ * written, too; others stay as they are. `also`: items to write although they are the same.
  */
-export function requestsOf(before: Tree, after: Tree): RecordWrite[] {
-  const written = new Set<string>()
+export function requestsOf(before: Tree, after: Tree, also: Iterable<string> = []): RecordWrite[] {
+  const written = new Set(also)
   for (const item of after.items.values()) {
     const former = before.items.get(item.id)
     if (item !== former && (!former || !isSameItem(former, item))) written.add(item.id)
@@ -83,13 +83,20 @@ function addFolders(after: Tree, written: Set<string>): void {
       else listers.set(child, [id])
     }
   }
+  /** Whether no other record says that an item is elsewhere. */
+  const isSound = ({ id, parent, record }: Item) =>
+    record.parentid === parent && (listers.get(id) ?? []).every((folder) => folder === parent)
   // A Set also visits what is added while it is visited.
   for (const id of written) {
     const item = after.items.get(id)!
+    // What another folder lists, too, would be elsewhere once this one is written.
+    for (const child of item.children) {
+      const inside = after.items.get(child)
+      if (inside && !isSound(inside)) written.add(child)
+    }
     if (isRoot(item)) continue
     const storedIn = listers.get(id) ?? []
-    if (!storedIn.some((folder) => folder === item.parent) && after.items.has(item.parent))
-      written.add(item.parent)
+    if (!storedIn.includes(item.parent) && after.items.has(item.parent)) written.add(item.parent)
     for (const folder of storedIn) if (folder !== item.parent) written.add(folder)
   }
 }
