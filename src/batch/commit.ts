@@ -58,11 +58,14 @@ export async function commitOrUndo(
 
 /** Makes one attempt at what remains, phase by phase. Resolves to the first failure, or null. */
 async function attempt(parts: WrittenCollection[], context: TransactionContext): Promise<unknown> {
-  for (const phase of ['upload', 'deletion'] as const) {
-    const failure = await attemptPhase(parts, phase)
-    if (failure !== null) return failure
-    if (!context.accepts()) return refused
-  }
+  // A collection that is decided again before its deletion may need an upload as well; it bounds its rounds.
+  do {
+    for (const phase of ['upload', 'deletion'] as const) {
+      const failure = await attemptPhase(parts, phase)
+      if (failure !== null) return failure
+      if (!context.accepts()) return refused
+    }
+  } while (parts.some((part) => part.isOpen('upload') || part.isOpen('deletion')))
   return null
 }
 

@@ -119,7 +119,8 @@ export class WrittenCollection {
         await this.#retryLater(failure, failures, this.#doubt !== null || this.#forgetsBatch(failure))
       }
       if (phase === 'upload' && this.changes.plan.uploads.length > 1) await this.stage()
-      if (!this.isOpen(phase) || !this.context.accepts()) return
+      const mustUploadFirst = phase === 'deletion' && this.isOpen('upload')
+      if (!this.isOpen(phase) || mustUploadFirst || !this.context.accepts()) return
       failure = null
       mustLook = false
       const deletes =

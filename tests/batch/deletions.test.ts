@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage } from '../support/model-storage.ts'
-import { absentId, get, ifMatch, list, put, recordsOf, remove, transact } from './transact.ts'
+import { absentId, get, ifMatch, list, onlyIfExists, put, recordsOf, remove, transact } from './transact.ts'
 import type { Step } from '../../src/domain/operation.ts'
 import type { Timestamp } from '../../src/domain/timestamp.ts'
 
@@ -152,6 +152,26 @@ describe('runTransaction: a deletion before which another client writes', () => 
     expect(outcomes[0]).toMatchObject({ outcome: 'found', record: { payload: 'theirs' } })
     expect(outcomes[1]!.outcome).toBe('deleted')
     expect(outcomes[2]).toMatchObject({ page: { timestamp: storage.timestampOf('tabs') } })
+  })
+
+  it('is preceded by an upload if that makes a put of its collection succeed', async () => {
+    const { storage } = stored()
+    beforeDeletion(storage, () => storage.otherWrites('tabs', [{ id: 'c', payload: 'theirs' }]))
+
+    const { outcomes } = await transact(storage, [
+      remove('tabs', 'a'),
+      put('tabs', 'c', { payload: 'ours' }, onlyIfExists),
+      put('forms', 'f', { payload: 'new' }),
+    ])
+
+    expect(kindsOf(outcomes)).toEqual(['deleted', 'stored', 'stored'])
+    expect(storage.contents()).toMatchObject({ tabs: { c: { payload: 'ours' } }, forms: { f: {} } })
+    expect(Object.keys(storage.contents().tabs!)).toEqual(['b', 'c'])
+    expect(ours(storage).map(({ collection, kind }) => `${kind} ${collection}`)).toEqual([
+      'write forms',
+      'write tabs',
+      'remove tabs',
+    ])
   })
 
   it('with an id that has a path of its own is decided by that record alone', async () => {
