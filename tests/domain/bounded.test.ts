@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { Locks, RecentMap } from '../../src/domain/bounded.ts'
+import { Locks, RecentMap, runBounded } from '../../src/domain/bounded.ts'
 
 describe('RecentMap', () => {
   it('evicts the entry unused for longest', () => {
@@ -95,5 +95,38 @@ describe('Locks', () => {
     await locks.hold(['a', 'b'], 1000, async () => {})
     await Bun.sleep(0)
     expect(locks.size).toBe(0)
+  })
+})
+
+describe('runBounded', () => {
+  it('runs all tasks, no more than the limit at a time', async () => {
+    let [inFlight, most, done] = [0, 0, 0]
+    const task = async () => {
+      most = Math.max(most, (inFlight += 1))
+      await Promise.resolve()
+      inFlight -= 1
+      done += 1
+    }
+
+    await runBounded(Array<typeof task>(10).fill(task), 3)
+
+    expect([most, done]).toEqual([3, 10])
+  })
+
+  it('rejects with the first failure, after those in flight, and starts no more', async () => {
+    const started: number[] = []
+    const ended: number[] = []
+    const tasks = Array.from({ length: 6 }, (_, index) => async () => {
+      started.push(index)
+      await Promise.resolve()
+      if (index === 1) throw new Error('The second one failed')
+      await Bun.sleep(0)
+      ended.push(index)
+    })
+
+    const failure = await runBounded(tasks, 2).catch((error: unknown) => error)
+
+    expect(failure).toEqual(new Error('The second one failed'))
+    expect([started, ended]).toEqual([[0, 1], [0]])
   })
 })

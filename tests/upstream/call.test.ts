@@ -53,6 +53,21 @@ describe('StorageCalls', () => {
     expect([written.outcome, read.outcome]).toEqual(['committed', 'found'])
   })
 
+  it('renew rejected credentials once, also for a call whose rejection arrives later', async () => {
+    const { storage, proxy, renewals } = await openRig()
+    const renewed = Promise.withResolvers<void>()
+    proxy.plan(async ({ index }) => {
+      if (index === 2) renewed.resolve()
+      if (index === 1) await renewed.promise
+      return index < 2 ? { kind: 'status', status: 401, body: '0' } : null
+    })
+
+    const outcomes = await Promise.all(['a', 'b'].map((id) => storage.get('tabs', id, noPrecondition)))
+
+    expect(outcomes).toEqual([{ outcome: 'missing' }, { outcome: 'missing' }])
+    expect([renewals.length, proxy.requests.length]).toEqual([1, 4])
+  })
+
   // The new storage is empty, and so unchanged since any timestamp: its part would be taken for that of the old one.
   const ids = Array.from({ length: 150 }, (_, index) => `id${index}`)
   it.each<[string, (storage: BulkStorage) => Promise<unknown>]>([
