@@ -77,6 +77,7 @@ function section(title: string, entries: string[]): string {
 function escape(text: string): string {
   return text
     .replaceAll('\\', '\\e')
+    .replaceAll('…', '...')
     .replaceAll('-', '\\-')
     .replaceAll(/^([.'])/gm, '\\&$1')
 }
