@@ -62,7 +62,9 @@ export function keepToken(account: Account): void {
 }
 
 function replaceFile(files: Files, path: string, text: string): void {
-  const draft = `${path}.${crypto.randomUUID()}`
+  // The name of the commands' drafts, which remove it if this process is killed.
+  const folder = path.slice(0, Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1)
+  const draft = `${folder}.sync-bridge-${crypto.randomUUID()}`
   const opened = files.openSync(draft, 'wx', 0o600)
   try {
     files.writeFileSync(opened, text)

@@ -41,7 +41,7 @@ describe('the draft of a file', () => {
     writeAndDie(join(folder, 'bookmarks.html'), environment)
     const left = readdirSync(folder)
 
-    removeAbandonedDrafts({ environment, now })
+    removeAbandonedDrafts('/nowhere/account.env', { environment, now })
 
     expect(left).toHaveLength(2)
     expect(readdirSync(folder)).toEqual(['bookmarks.html'])
@@ -60,7 +60,7 @@ describe('the draft of a file', () => {
       const [note] = readdirSync(notes)
       // As if another process wrote it, which runs.
       renameSync(join(notes, note!), join(notes, note!.replace(`-${process.pid}-`, `-${process.ppid}-`)))
-      removeAbandonedDrafts({ environment, now })
+      removeAbandonedDrafts('/nowhere/account.env', { environment, now })
       seen.push(readdirSync(folder).length, readdirSync(notes).length, statSync(notes).mode & 0o777)
       yield 'b'
     }
@@ -86,10 +86,21 @@ describe('the draft of a file', () => {
     const longAgo = new Date(Date.now() - 90_000_000)
     utimesSync(join(notes, 'elsewhere-1-old'), longAgo, longAgo)
 
-    removeAbandonedDrafts({ environment, now })
+    removeAbandonedDrafts('/nowhere/account.env', { environment, now })
 
     expect(readdirSync(folder).toSorted()).toEqual([drafts[1]!, 'mine'])
     expect(readdirSync(notes)).toEqual(['elsewhere-1-new'])
+  })
+
+  it('of a program beside the account file is removed after a day', () => {
+    const drafts = ['a', 'b'].map((digit) => `.sync-bridge-${digit.repeat(36)}`)
+    const folder = makeFolder({ [drafts[0]!]: '', [drafts[1]!]: '', 'account.env': '' })
+    const longAgo = new Date(Date.now() - 90_000_000)
+    for (const name of [drafts[0]!, 'account.env']) utimesSync(join(folder, name), longAgo, longAgo)
+
+    removeAbandonedDrafts(join(folder, 'account.env'), { environment: {}, now })
+
+    expect(readdirSync(folder).toSorted()).toEqual([drafts[1]!, 'account.env'])
   })
 
   it('is written where no home has room for notes', () => {
@@ -97,7 +108,7 @@ describe('the draft of a file', () => {
 
     writeWhole(path, ['a'], { environment: {} })
     writeWhole(`${path}2`, ['a'], { environment: { HOME: '/dev/null' } })
-    removeAbandonedDrafts({ environment: {}, now })
+    removeAbandonedDrafts('/nowhere/account.env', { environment: {}, now })
 
     expect([existsSync(path), existsSync(`${path}2`)]).toEqual([true, true])
   })

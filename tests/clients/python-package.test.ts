@@ -101,7 +101,7 @@ interface Play {
 
 /** The environment variables of a program. */
 function told(file: string, more: Record<string, string> = {}): Record<string, string> {
-  return { BRIDGE_URL: proxy.url, SYNC_BRIDGE_ACCOUNT: file, ...more }
+  return { SCENE_BRIDGE: proxy.url, SYNC_BRIDGE_ACCOUNT: file, ...more }
 }
 
 /** A user's account in a file, with additional settings. */
@@ -144,6 +144,14 @@ async function playAlone(scene: string, file: string): Promise<string> {
   const { output, errors, code } = await runToEnd(command, { environment: told(file) })
   if (code !== 0) throw new Error(`The scene "${scene}" ended with ${code}:\n${output}${errors}`)
   return errors
+}
+
+/** The result of a scene in a process of its own, with this environment. */
+async function outcomeIn(scene: string, variables: Record<string, string>) {
+  const { output } = await runToEnd([join(environment, 'bin/python'), scenes, scene], {
+    environment: variables,
+  })
+  return JSON.parse(output)
 }
 
 let people = 0
@@ -508,7 +516,7 @@ describe('files and readers', () => {
 
     const { outcome } = await play('memory', fileOf(user), {
       arguments: ['history'],
-      environment: { BRIDGE_URL: bridge.url },
+      environment: { SCENE_BRIDGE: bridge.url },
     })
 
     expect(outcome[0]).toBe(60_000)
@@ -829,7 +837,7 @@ describe('add_bookmark', () => {
     })
     const file = fileOf(small.user)
     const addThere = async () => {
-      const environment = { BRIDGE_URL: small.url }
+      const environment = { SCENE_BRIDGE: small.url }
       const argument = JSON.stringify({ url: 'https://a.example/', folder: 'menu' })
       return (await play('add', file, { arguments: [argument], environment })).outcome
     }
@@ -895,7 +903,7 @@ describe('add_bookmark', () => {
     const argument = JSON.stringify({ url: 'https://a.example/', folder: 'menu' })
     const { outcome } = await play('add', file, {
       arguments: [argument],
-      environment: { BRIDGE_URL: closed.url },
+      environment: { SCENE_BRIDGE: closed.url },
     })
 
     expect(changed).toEqual({ id: expect.any(String), folder: 'menu', is_unlisted: true })
@@ -1014,7 +1022,7 @@ describe('invalid responses', () => {
     planFor('/crypto/records/keys', { kind: 'status', status: 404, body: '<html>' })
     const elsewhere = (await play('count', file)).outcome.error
     const reach = async (url: string) =>
-      (await play('everything', file, { environment: { BRIDGE_URL: url } })).outcome.error
+      (await play('everything', file, { environment: { SCENE_BRIDGE: url } })).outcome.error
 
     const unexpected = 'The bridge sent an unexpected response: is this its address?'
     expect([other, unlisted, moved, uncounted, missing, elsewhere, cut]).toEqual([
@@ -1170,6 +1178,110 @@ describe('an account', () => {
         'The refresh token was revoked, or the password was changed: get new values from Firefox with the recipe',
       field: 'token',
     })
+  })
+
+  itWithPython(`goes to no other bridge, which a variable has left over${why}`, async () => {
+    const file = fileOf(bridge.user, { BRIDGE_URL: `${bridge.url}/v1` })
+    const other = 'http://me:word@127.0.0.1:1'
+
+    const refused = await outcomeIn('count', { SYNC_BRIDGE_ACCOUNT: file, BRIDGE_URL: other })
+    const same = await outcomeIn('count', { SYNC_BRIDGE_ACCOUNT: file, BRIDGE_URL: bridge.url })
+
+    expect(refused.error).toBe(
+      `BRIDGE_URL in the environment is ********@127.0.0.1:1, but the account "${file}" uses ${bridge.url}/v1. Unset BRIDGE_URL, or pass bridge_url="********@127.0.0.1:1"`,
+    )
+    expect(same.count.total).toBeGreaterThan(0)
+  })
+
+  itWithPython(`takes no proxy for http and no password from its environment${why}`, async () => {
+    const { file } = expired()
+    const home = makeFolder({ '.netrc': 'default login somebody password word\n' })
+    const seen: (string | null)[] = []
+    await using account = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch(request) {
+        seen.push(request.headers.get('Authorization'))
+        return fetch(`${accounts.url}/v1/oauth/token`, {
+          method: 'POST',
+          headers: request.headers,
+          body: request.body,
+        })
+      },
+    })
+    const text = readFileSync(file, 'utf8').replace(accounts.url, account.url.origin)
+    writeFileSync(file, text)
+    const nowhere = 'http://127.0.0.1:1'
+    const proxies = { http_proxy: nowhere, HTTP_PROXY: nowhere, ALL_PROXY: nowhere, all_proxy: nowhere }
+
+    const outcome = await outcomeIn('count', {
+      SYNC_BRIDGE_ACCOUNT: file,
+      SCENE_BRIDGE: bridge.url,
+      HOME: home,
+      ...proxies,
+    })
+
+    expect(outcome.count.total).toBeGreaterThan(0)
+    expect(seen).toEqual([null])
+  })
+
+  itWithPython(
+    `uses the proxy of HTTPS_PROXY for https, but for NO_PROXY and this machine${why}`,
+    async () => {
+      const asked: string[] = []
+      const refuse = 'HTTP/1.1 502 No\r\nContent-Length: 0\r\n\r\n'
+      using proxy = Bun.listen({
+        hostname: '127.0.0.1',
+        port: 0,
+        socket: {
+          data(socket, bytes) {
+            asked.push(bytes.toString().split(' HTTP/')[0]!)
+            socket.end(refuse)
+          },
+        },
+      })
+      const variables = {
+        SYNC_BRIDGE_ACCOUNT: fileOf(bridge.user),
+        HTTPS_PROXY: `http://127.0.0.1:${proxy.port}`,
+      }
+      const reach = (SCENE_BRIDGE: string, NO_PROXY = '') =>
+        outcomeIn('everything', { ...variables, SCENE_BRIDGE, NO_PROXY })
+
+      const { error } = await reach('https://bridge.invalid')
+      await reach('https://bridge.invalid', 'a.example, .invalid')
+      await reach('https://127.0.0.1:1')
+      await reach('http://bridge.invalid')
+
+      expect(error).toBe('No response from the bridge at https://bridge.invalid. Is it running?')
+      expect(asked).toEqual(['CONNECT bridge.invalid:443'])
+    },
+  )
+
+  itWithPython(`is not renewed by a server that never stops sending, nor in plain text${why}`, async () => {
+    let sent = 0
+    const pull = (controller: ReadableStreamDefaultController) => {
+      sent += 1000
+      controller.enqueue(new Uint8Array(1000))
+    }
+    await using endless = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch: () => new Response(new ReadableStream({ pull })),
+    })
+    const { file } = expired({ TOKEN_ENDPOINT: `${endless.url}token` })
+    const plain = expired({ TOKEN_ENDPOINT: 'http://accounts.invalid/token' }).file
+    proxy.plan(() => null)
+
+    const { outcome } = await play('opened', file, { arguments: [file, plain] })
+
+    expect(outcome).toMatchObject([
+      { error: `Cannot renew the access token: no response from ${endless.url.host}` },
+      {
+        error:
+          'Cannot renew the access token: TOKEN_ENDPOINT must begin with https://, unless it is on this machine',
+      },
+    ])
+    expect(sent).toBeLessThan(20_000_000)
   })
 
   itWithPython(`shows no secret, and reports a missing file${why}`, async () => {

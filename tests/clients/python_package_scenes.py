@@ -45,8 +45,13 @@ SCENE, *ARGUMENTS = sys.argv[1:]
 slept: List[float] = []
 
 
+def own_account(file: str | None = None) -> Account:
+    """The account of a file; its bridge is that of the scene."""
+    return read_account_file(file, bridge_url=os.environ.get("SCENE_BRIDGE"))
+
+
 def client() -> SyncClient:
-    return connect(read_account_file(), sleep=slept.append)
+    return connect(own_account(), sleep=slept.append)
 
 
 def told(records: List[SyncRecord]) -> List[Dict[str, Any]]:
@@ -86,7 +91,7 @@ def opened() -> Any:
     found: List[Any] = []
     for file in ARGUMENTS:
         try:
-            found.append(connect(read_account_file(file)).collection("bookmarks").count().total)
+            found.append(connect(own_account(file)).collection("bookmarks").count().total)
         except ClientError as error:
             found.append(failure(error))
     return found
@@ -94,7 +99,7 @@ def opened() -> Any:
 
 def replaced() -> Any:
     """Renews a token while another account is written to the file."""
-    account = read_account_file()
+    account = own_account()
     assert account.file is not None
     other = account.file.read_text().replace(account.refresh_token, "other")
     account.file.write_text(other)
@@ -151,7 +156,7 @@ def watch() -> Any:
         if sys.stdin.readline() == "":
             raise KeyboardInterrupt
 
-    c = connect(read_account_file(), sleep=nap, on_pause=lambda _, status: pauses.append(status))
+    c = connect(own_account(), sleep=nap, on_pause=lambda _, status: pauses.append(status))
     try:
         for record in c.changes(every_seconds=7, exclude=["forms"], on_error=lambda error: failures.append(str(error))):
             seen.append(record)
@@ -264,11 +269,11 @@ def memory() -> Any:
 
 def shown() -> Any:
     """The printed form of an account."""
-    return repr(read_account_file())
+    return repr(own_account())
 
 
 def revoke() -> Any:
-    return revoke_refresh_token(read_account_file())
+    return revoke_refresh_token(own_account())
 
 
 def failure(error: ClientError) -> Dict[str, Any]:

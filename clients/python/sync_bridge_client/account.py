@@ -4,7 +4,7 @@ import base64
 import dataclasses
 import os
 import re
-import tempfile
+import uuid
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -79,11 +79,12 @@ def _quoted(name: str, value: str) -> str:
     raise ClientError(f"{name} contains a quote, a space or another character that no value has")
 
 
-def read_account_file(path: str | os.PathLike[str] | None = None) -> Account:
+def read_account_file(path: str | os.PathLike[str] | None = None, *, bridge_url: str | None = None) -> Account:
     """Reads the account file of `sync-bridge connect`; new access tokens are written to the same file.
 
-    The file is `path`, else SYNC_BRIDGE_ACCOUNT, else sync-bridge/account.env in XDG_CONFIG_HOME or ~/.config. The variable BRIDGE_URL
-    overrides the URL of the bridge in the file. Raises ClientError if the file can't be read.
+    The file is `path`, else SYNC_BRIDGE_ACCOUNT, else sync-bridge/account.env in XDG_CONFIG_HOME or ~/.config. `bridge_url`
+    replaces the bridge that the file names. Raises ClientError if the file can't be read, or the variable BRIDGE_URL names another bridge,
+    left over from another account, which would get the token.
     """
     config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     file = Path(path or os.environ.get("SYNC_BRIDGE_ACCOUNT") or Path(config) / "sync-bridge/account.env")
@@ -94,8 +95,18 @@ def read_account_file(path: str | os.PathLike[str] | None = None) -> Account:
     except (OSError, ValueError) as error:
         raise ClientError(f'Cannot read the account file "{file}": {error}') from error
     account.file = file
-    account.bridge_url = os.environ.get("BRIDGE_URL") or account.bridge_url
+    left_over = os.environ.get("BRIDGE_URL")
+    if bridge_url is None and left_over and _bridge_of(left_over) != _bridge_of(account.bridge_url):
+        other = re.sub("^.*@", "********@", left_over)
+        own = f"uses {account.bridge_url}" if account.bridge_url else "names no bridge"
+        remedy = f'Unset BRIDGE_URL, or pass bridge_url="{other}"'
+        raise ClientError(f'BRIDGE_URL in the environment is {other}, but the account "{file}" {own}. {remedy}')
+    account.bridge_url = bridge_url or account.bridge_url
     return account
+
+
+def _bridge_of(url: str) -> str:
+    return re.sub("/?(v1)?/?$", "", url)
 
 
 def keep_token(account: Account) -> None:
@@ -114,8 +125,9 @@ def keep_token(account: Account) -> None:
         # A file may begin with a byte order mark.
         lines = r"^(\ufeff?[ \t]*(?:export[ \t]+)?BEARER_TOKEN=)[^\r\n]*"
         text = re.sub(lines, rf"\g<1>'{account.token}'", text, flags=re.M)
-        # Created with mode 0600, under a unique name.
-        descriptor, draft = tempfile.mkstemp(dir=file.parent, prefix=f"{file.name}.")
+        # Under the name of the commands' drafts, which remove it if this process is killed.
+        draft = file.parent / f".sync-bridge-{uuid.uuid4()}"
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with open(descriptor, "wb") as opened:
                 opened.write(text.encode())
@@ -148,7 +160,7 @@ def check_account(given: Account) -> Account:
         raise _wrong("bucket", f"This bucket belongs to another account than the key id. {advice}")
     account.bucket = bucket
     if account.bridge_url == "":
-        raise _wrong("bridge_url", "The address of the bridge is missing: set BRIDGE_URL, or bridge_url of the account.")
+        raise _wrong("bridge_url", "The address of the bridge is missing: pass bridge_url, or add a line BRIDGE_URL=... to the account file.")
     if not _is_web_address(account.bridge_url):
         form = "https:// or http://, without a user, password or query"
         # Not with the address, which may contain a password.

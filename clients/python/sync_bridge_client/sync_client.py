@@ -140,13 +140,15 @@ def connect(
     on_pause: Callable[[float, int], None] | None = None,
     on_new_token: Callable[[str], None] | None = None,
     sleep: Callable[[float], None] = time.sleep,
+    ca: str | None = None,
 ) -> SyncClient:
     """Creates a client, and checks that the sync key decrypts the account. Raises ClientError.
 
     `max_pauses`: maximum retries of a request that gets 503 or 429 with a pause of up to a minute. `on_pause`: called before each pause,
     with its length in seconds and the status; 200 for a `Backoff` that `changes` keeps. `on_new_token`: called with a renewed access
-    token, which is also written to the account's file. `sleep`: replaces `time.sleep`.
+    token, which is also written to the account's file. `sleep`: replaces `time.sleep`. `ca`: a PEM file with
+    the only certificates to trust, such as those of a proxy.
     """
-    client = SyncClient(account, ClientOptions(max_pauses, on_pause, on_new_token, sleep))
+    client = SyncClient(account, ClientOptions(max_pauses, on_pause, on_new_token, sleep, ca))
     client.keys_of("bookmarks")
     return client

@@ -1,17 +1,23 @@
 """Access tokens from the account server."""
 
 import re
+import time
 from typing import Any
 from urllib.parse import urlsplit
+
+import requests
 
 from .account import Account
 from .errors import ClientError
 from .fields import text_of
-from .sessions import open_session
+from .crypto import read_json
+from .sessions import is_clear_text, open_session
 
 _SCOPE = "https://identity.mozilla.com/apps/oldsync"
 _NEW_VALUES = "get new values from Firefox with the recipe"
-_TIMEOUT_SECONDS = 60
+# A response has a few hundred characters, and takes less than a second.
+_TIMEOUT_SECONDS = 20
+_MAX_ANSWER_BYTES = 65_536
 
 
 def is_renewable(account: Account) -> bool:
@@ -19,8 +25,11 @@ def is_renewable(account: Account) -> bool:
     return bool(account.refresh_token and account.token_endpoint and account.client_id)
 
 
-def renew_token(account: Account) -> str:
-    """Gets a new access token, valid for an hour. Raises ClientError; if the refresh token is no longer valid, it says what to do."""
+def renew_token(account: Account, ca: str | None = None) -> str:
+    """Gets a new access token, valid for an hour. `ca`: a PEM file with the only certificates to trust.
+
+    Raises ClientError; if the refresh token is no longer valid, it says what to do.
+    """
     failure = "Cannot renew the access token"
     wanted = {
         "grant_type": "refresh_token",
@@ -29,7 +38,7 @@ def renew_token(account: Account) -> str:
         "scope": _SCOPE,
         "ttl": 3600,
     }
-    status, body = _post(account.token_endpoint, wanted, failure)
+    status, body = _post(account.token_endpoint, wanted, failure, ca)
     token = (body or {}).get("access_token")
     # The token is written to a file that shells read.
     if status == 200 and isinstance(token, str) and re.fullmatch(r"[\w.~+/=-]+", token, re.ASCII):
@@ -40,28 +49,43 @@ def renew_token(account: Account) -> str:
     raise _refused(failure, status, body)
 
 
-def revoke_refresh_token(account: Account) -> None:
+def revoke_refresh_token(account: Account, ca: str | None = None) -> None:
     """Revokes the refresh token. Raises ClientError; an already invalid token counts as revoked."""
     failure = "Cannot revoke the refresh token"
     url = re.sub("/token$", "/destroy", account.token_endpoint)
-    status, body = _post(url, {"client_id": account.client_id, "token": account.refresh_token}, failure)
+    status, body = _post(url, {"client_id": account.client_id, "token": account.refresh_token}, failure, ca)
     is_unknown = status in (400, 401) and (body or {}).get("errno") in (108, 110)
     if not 200 <= status < 300 and not is_unknown:
         raise _refused(failure, status, body)
 
 
-def _post(url: str, content: dict[str, Any], failure: str) -> tuple[int, dict[str, Any] | None]:
+def _post(url: str, content: dict[str, Any], failure: str, ca: str | None) -> tuple[int, dict[str, Any] | None]:
+    if is_clear_text(url):
+        raise ClientError(f"{failure}: TOKEN_ENDPOINT must begin with https://, unless it is on this machine")
     try:
-        with open_session() as session:
-            # A redirect could send the refresh token to another server.
-            answer = session.post(url, json=content, allow_redirects=False, timeout=_TIMEOUT_SECONDS)
+        # A redirect could send the refresh token to another server.
+        options: dict[str, Any] = {"allow_redirects": False, "timeout": _TIMEOUT_SECONDS, "stream": True}
+        with open_session(url, ca) as session, session.post(url, json=content, **options) as answer:
+            text = _text_of(answer)
     except (OSError, ValueError) as error:
         raise ClientError(f"{failure}: no response from {urlsplit(url).netloc or url}") from error
     try:
-        body = answer.json()
+        body = read_json(text)
     except (ValueError, RecursionError):
         body = None
     return answer.status_code, body if isinstance(body, dict) else None
+
+
+def _text_of(answer: requests.Response) -> str:
+    """The body. Raises OSError if it does not end within the deadline, or is too large for what these servers send."""
+    ends_at = time.monotonic() + _TIMEOUT_SECONDS
+    received = bytearray()
+    # One by one, because a larger chunk would wait for all of its bytes.
+    for byte in answer.iter_content(1):
+        received += byte
+        if len(received) > _MAX_ANSWER_BYTES or time.monotonic() > ends_at:
+            raise OSError("The response is too large, or too slow")
+    return received.decode("utf-8", "replace")
 
 
 def _refused(failure: str, status: int, body: dict[str, Any] | None) -> ClientError:

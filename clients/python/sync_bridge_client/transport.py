@@ -38,6 +38,8 @@ class ClientOptions:
     on_new_token: Callable[[str], None] | None = None
     # Replaces `time.sleep`.
     sleep: Callable[[float], None] = time.sleep
+    # A PEM file with the only certificates to trust.
+    ca: str | None = None
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class Requests:
         self._options = options
         address = account.bridge_url.rstrip("/")
         self._api = address if address.endswith("/v1") else f"{address}/v1"
-        self._session = open_session()
+        self._session = open_session(self._api, options.ca)
         # When the pause ends that the bridge has asked for with `Backoff`, in seconds since 1970.
         self._backoff_until = 0.0
 
@@ -162,7 +164,7 @@ class Requests:
         return response
 
     def _renew(self) -> None:
-        self._account.token = renew_token(self._account)
+        self._account.token = renew_token(self._account, self._options.ca)
         keep_token(self._account)
         if self._options.on_new_token is not None:
             self._options.on_new_token(self._account.token)

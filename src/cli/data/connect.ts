@@ -41,6 +41,7 @@ async function connect(given: AccountOptions & { tokenServer?: string }, host: H
   let text: string | null = ''
   try {
     const path = accountPath(given.account, host)
+    removeAbandonedDrafts(path, host)
     const former = readAccountFileIfAny(path, host)
     text = await readPastedLines(() => void host.stderr.write(instructions()), hasEverything)
     if (text === null) return 1
@@ -177,7 +178,10 @@ export const disconnectCommand: CommandFactory = (perform) =>
     .option('--forget', 'remove the keys, which backups need, and what "undo" has kept')
     .action(perform((host, options) => disconnect(options, host)))
 
-/** Revokes the refresh token. Keeps the keys in the account file, because backups need them, unless they are to be forgotten. */
+/**
+ * Revokes the refresh token. Keeps the keys in the account file, because backups need them, unless they are to be forgotten; then what
+ * `undo` has saved goes, too.
+ */
 async function disconnect(
   { account, ca, forget }: Pick<AccountOptions, 'account' | 'ca'> & { forget?: boolean },
   host: Host,
@@ -191,7 +195,7 @@ async function disconnect(
     const tokens = { refreshToken, tokenEndpoint, clientId }
     requireSafeServers(given)
     useProxy(host)
-    removeAbandonedDrafts(host)
+    removeAbandonedDrafts(path, host)
     if (isRenewable(tokens)) await revokeRefreshToken(tokens, trustingFetch(ca, host))
     const isKept = Boolean(syncKey) && !forget
     if (isKept) writeAccountFile(path, { keyId, bucket, syncKey, formerKeys, bridgeUrl }, host)

@@ -44,6 +44,7 @@ export async function withAccount(
   work: (session: Session) => Promise<number>,
 ): Promise<number> {
   const path = accountPath(given.account, host)
+  removeAbandonedDrafts(path, host)
   const account = readAccountFile(path, host)
   const connection: Connection = {
     account,
@@ -75,7 +76,6 @@ export async function withBridge(
 ): Promise<number> {
   const tell = (text: string) => void host.stderr.write(`${printable(text)}\n`)
   requireSafeServers(account)
-  removeAbandonedDrafts(host)
   const proxyNote = useProxy(host)
   const fetch = trustingFetch(ca, host)
   const tokenServerUrl = originOfTokenServer(account.tokenServerUrl || mozillaTokenServer)

@@ -142,20 +142,32 @@ function noteDraft(draft: string, environment: DraftHost['environment']): string
   }
 }
 
-/** Removes the drafts of processes that were killed, wherever they are; those of other machines after a day. */
-export function removeAbandonedDrafts({ environment, now }: DraftHost & Pick<Host, 'now'>): void {
-  const folder = notesFolder(environment)
+/**
+ * Removes the drafts of processes that were killed, wherever they are; those of other machines, and those of programs beside the account
+ * file, after a day.
+ */
+export function removeAbandonedDrafts(accountFile: string, host: DraftHost & Pick<Host, 'now'>): void {
+  const isOld = (path: string) => host.now() - statSync(path).mtimeMs > dayMs
+  const folder = notesFolder(host.environment)
+  forEachIn(folder, (note) => {
+    const name = basename(note)
+    const pid = name.startsWith(ofThisMachine()) ? parseInt(name.slice(ofThisMachine().length), 10) : NaN
+    if (Number.isNaN(pid) ? !isOld(note) : isOtherProcess(pid)) return
+    const draft = readFileSync(note, 'utf8')
+    // Nothing else, whatever the note says.
+    if (draftName.test(basename(draft))) rmSync(draft, { force: true })
+    rmSync(note)
+  })
+  forEachIn(dirname(targetOf(accountFile)), (path) => {
+    if (draftName.test(basename(path)) && isOld(path)) rmSync(path)
+  })
+}
+
+function forEachIn(folder: string | null, act: (path: string) => void): void {
   if (folder === null || !existsSync(folder)) return
   for (const name of readdirSync(folder)) {
     try {
-      const note = join(folder, name)
-      const pid = name.startsWith(ofThisMachine()) ? parseInt(name.slice(ofThisMachine().length), 10) : NaN
-      const isOver = Number.isNaN(pid) ? now() - statSync(note).mtimeMs > dayMs : !isOtherProcess(pid)
-      if (!isOver) continue
-      const draft = readFileSync(note, 'utf8')
-      // Nothing else, whatever the note says.
-      if (draftName.test(basename(draft))) rmSync(draft, { force: true })
-      rmSync(note)
+      act(join(folder, name))
     } catch {
       // Another process has removed it, or the next one will.
     }
