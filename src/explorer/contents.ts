@@ -1,7 +1,7 @@
 import { isReadable, type SyncRecord } from '../client/collection.ts'
 import { textsOf } from '../client/fields.ts'
 import type { Holdings } from './holdings.ts'
-import type { Group } from './meaning.ts'
+import type { Group } from './items.ts'
 import { inOrder, type Order } from './order.ts'
 import { Search } from './search.ts'
 import { countOf, otherView, unreadableView, views, type View } from './views.ts'

@@ -1,9 +1,13 @@
-import { nameRecord, readBookmark } from '../client/engines.ts'
+import { nameRecord, readBookmark, readVisitedPage } from '../client/engines.ts'
 import { textOf, webAddress } from '../client/fields.ts'
 import type { StoredRecord, SyncRecord } from '../client/collection.ts'
 import type { ClearRecord } from '../client/crypto.ts'
+import type { Edit, RecordEdit } from '../client/edit/edit.ts'
+import type { ClientError } from '../client/errors.ts'
+import { editableFields, editsFor, isDeletable } from './editable-fields.ts'
+import { fieldForm, type SaveFields } from './edit-dialogs.ts'
 import { button, byId, copy, icon, link, make, mask } from './elements.ts'
-import { ago, factsOf } from './meaning.ts'
+import { ago, factsOf, hostOf } from './meaning.ts'
 import { addressOf } from './tab.ts'
 
 const momentFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
@@ -14,11 +18,19 @@ let shown: SyncRecord | null = null
 /** Finds a record of the same collection by id. */
 type Find = (id: string) => SyncRecord | undefined
 
+/** How a record is changed. */
+interface Changes {
+  save(edits: (Edit | RecordEdit)[], what: string): Promise<ClientError | null>
+  /** The pages of its site, if it is a page in the history. */
+  sameSite: SyncRecord[]
+}
+
 /** Shows a record side by side: as stored, and decrypted. */
-export function showDetails(record: SyncRecord, bucket: string, find: Find): void {
+export function showDetails(record: SyncRecord, bucket: string, find: Find, changes: Changes | null): void {
   if (record === shown) return
   shown = record
   fillIn(record, bucket, find)
+  byId('details-edit').replaceChildren(...(changes === null ? [] : drawForm(record, changes)))
   if (!dialog.open) dialog.showModal()
 }
 
@@ -37,6 +49,36 @@ dialog.addEventListener('click', ({ target }) => {
   if (target === dialog) dialog.close()
 })
 byId('close-details').addEventListener('click', () => dialog.close())
+
+/** The form for the fields that can be changed, and the button that deletes the record. */
+function drawForm(record: SyncRecord, { save, sameSite }: Changes): HTMLElement[] {
+  if (!isDeletable(record) || record.clear === null) return []
+  const name = `“${nameRecord(record.collection, record.clear)}”`
+  const remove = button({ class: 'quiet', onclick: deleteIt }, 'Delete')
+  const fields = editableFields(record)
+  const site = hostOf(readVisitedPage(record.clear).url)
+  const deleteSite = () => {
+    const edits = sameSite.map(({ stored }) => ({ op: 'remove' as const, id: stored.id }))
+    void save(edits, `Deleted ${edits.length.toLocaleString()} pages of ${site}`)
+    dialog.close()
+  }
+  const removeSite =
+    sameSite.length > 1 &&
+    button(
+      { class: 'quiet', onclick: deleteSite },
+      `Delete all ${sameSite.length.toLocaleString()} pages of ${site}`,
+    )
+  function deleteIt(): void {
+    void save([{ op: 'remove', id: record.stored.id }], `Deleted ${name}`)
+    dialog.close()
+  }
+  if (fields.length === 0) return [make('div', { class: 'choices' }, remove, removeSite)]
+  const send: SaveFields = async (values) => {
+    const edits = editsFor(record, values, new Date().getTime())
+    return edits.length === 0 ? null : await save(edits, `Changed ${name}`)
+  }
+  return [make('h3', {}, 'Change it'), fieldForm(fields, 'Save', send, () => dialog.close(), remove)]
+}
 
 function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: string, find: Find): void {
   const path = `/v1/buckets/${bucket}/collections/${collection}/records/${encodeURIComponent(stored.id)}`

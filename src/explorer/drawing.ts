@@ -1,7 +1,7 @@
 import type { Content } from './contents.ts'
 import { icon, make } from './elements.ts'
 import type { Holdings } from './holdings.ts'
-import type { Group } from './meaning.ts'
+import type { DrawContext, Group } from './items.ts'
 import { addressOf } from './tab.ts'
 import { drawView } from './views.ts'
 
@@ -59,16 +59,21 @@ export function drawContent(
   contents: Content[],
   current: Content,
   holdings: Holdings,
+  context: DrawContext,
 ): HTMLElement[] {
   const { view, groups } = current
   const own = () => {
-    if (groups.some(({ items, device }) => items.length > 0 || device)) return [drawView(view, groups)]
+    if (groups.some(({ items, device }) => items.length > 0 || device))
+      return [drawView(view, groups, context)]
     if (holdings.isReading(view.collections)) return [nothing('Reading and decrypting …')]
     // Only a collection that was read can be called empty.
     if (holdings.failureOf(view.collections) !== null) return []
     return [nothing(typed === '' ? view.empty : `No match for “${typed}” in ${view.title}.`)]
   }
-  return [...own(), ...(typed === '' ? [] : othersOf(contents, current).map(drawElsewhere))]
+  return [
+    ...own(),
+    ...(typed === '' ? [] : othersOf(contents, current).map((other) => drawElsewhere(other, context))),
+  ]
 }
 
 export function nothing(text: string): HTMLElement {
@@ -86,9 +91,14 @@ function linkTo({ view, count }: Content): HTMLElement {
 // Enough to see whether another view has what the user wants.
 const maxElsewhere = 5
 
-function drawElsewhere(content: Content): HTMLElement {
+function drawElsewhere(content: Content, context: DrawContext): HTMLElement {
   const heading = make('h2', {}, linkTo(content))
-  return make('section', { class: 'elsewhere' }, heading, drawView(content.view, firstOf(content.groups)))
+  return make(
+    'section',
+    { class: 'elsewhere' },
+    heading,
+    drawView(content.view, firstOf(content.groups), context),
+  )
 }
 
 function firstOf(groups: Group[]): Group[] {

@@ -8,7 +8,12 @@
 import { ClientError } from '../client/errors.ts'
 import { openAccount, type Credentials, type OpenedAccount } from './account.ts'
 import { Contents } from './contents.ts'
+import { isReadable, type SyncRecord } from '../client/collection.ts'
+import { readVisitedPage } from '../client/engines.ts'
+import { drawChanges } from './change-bar.ts'
 import { Editing } from './editing.ts'
+import { Editor } from './editor.ts'
+import { hostOf } from './meaning.ts'
 import { closeDetails, showDetails } from './details.ts'
 import { offerDownloads } from './downloads.ts'
 import { drawContent, drawFound, drawNavigation, nothing } from './drawing.ts'
@@ -19,7 +24,7 @@ import { exchange, takeCode } from './own-page.ts'
 import { initialState, isOutdated } from './state.ts'
 import { addressOf, forget, readPlace, recall, remember } from './tab.ts'
 import { choice, offerTags, onChoice, resetTools, showTools, typed } from './tools.ts'
-import { closeAllFolders } from './tree.ts'
+import type { DrawnTree } from './items.ts'
 import { viewIdOf, views, type View } from './views.ts'
 
 const form = byId<HTMLFormElement>('credentials')
@@ -27,6 +32,7 @@ const keepsKey = document.querySelectorAll<HTMLInputElement>('[data-keeps-key]')
 const pageTitle = document.title
 
 const state = initialState()
+const editor = new Editor(state, drawSoon)
 
 /** Shows what the address names, or connects with the code in it. */
 function follow(): void {
@@ -133,7 +139,9 @@ function hold(account: OpenedAccount): void {
 
 function leave(): void {
   state.holdings.stop()
-  Object.assign(state, { ...initialState(), connection: state.connection + 1 })
+  const { onSelect } = state.tree
+  Object.assign(state, initialState(), { connection: state.connection + 1 })
+  state.tree.onSelect = onSelect
   forget()
   history.replaceState(null, '', location.pathname + location.search)
   document.title = pageTitle
@@ -179,9 +187,19 @@ function draw(): void {
   const { order, tag } = choice()
   // Redraws only if this view has changed, because that loses the focus.
   const shown = word === '' && view.collections.length > 0 ? view.collections : holdings.collections
+  const drawAll = () => {
+    state.drawnTree = null
+    const isInside = byId('content').contains(document.activeElement)
+    const context = { tree: state.tree, editor, onTree: (drawn: DrawnTree) => (state.drawnTree = drawn) }
+    const content = drawContent(word, found, current, holdings, context)
+    byId('content').replaceChildren(...drawNotices(view), ...content)
+    if (isInside) focusAgain()
+  }
   const reading = [holdings.isReading(view.collections), holdings.failureOf(view.collections)]
   if (isOutdated(state, [holdings, view.id, word, order, tag, holdings.changesOf(shown), ...reading]))
-    byId('content').replaceChildren(...drawNotices(view), ...drawContent(word, found, current, holdings))
+    drawAll()
+  drawTools(view)
+  drawChanges(state.editing, state.troubles)
   byId('view').setAttribute('aria-busy', String(state.holdings.isReading(view.collections)))
   drawRecord()
 }
@@ -192,12 +210,27 @@ function drawRecord(): void {
   const record = id === null ? null : state.holdings.record(name, id)
   if (record === null) return closeDetails()
   if (record !== undefined)
-    return showDetails(record, state.credentials?.bucket ?? '', (other) => state.holdings.record(name, other))
+    return showDetails(
+      record,
+      state.credentials?.bucket ?? '',
+      (other) => state.holdings.record(name, other),
+      editor.canEdit(name)
+        ? { save: (edits, what) => editor.save(name, edits, what), sameSite: pagesOfSite(record) }
+        : null,
+    )
   if (state.holdings.isReading([name])) return
   setAddress(state.chosen)
   closeDetails()
   const isUnread = state.holdings.failureOf([name]) !== null
   say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
+}
+
+/** The pages in the history that have the same host as this one. */
+function pagesOfSite({ collection, clear }: SyncRecord): SyncRecord[] {
+  const host = collection === 'history' ? hostOf(readVisitedPage(clear ?? {}).url) : ''
+  if (host === '') return []
+  const pages = state.holdings.records([collection]).filter(isReadable)
+  return pages.filter((page) => hostOf(readVisitedPage(page.clear).url) === host)
 }
 
 /** Closing a record restores the address of its view. */
@@ -231,8 +264,28 @@ function notice(text: string, label: string, act: () => unknown): HTMLElement {
   )
 }
 
+/** The controls that change bookmarks; only where the tree is shown and can be changed. */
+function drawTools({ id }: View): void {
+  const isShown = id === 'bookmarks' && state.drawnTree !== null && editor.canEdit('bookmarks')
+  byId('edit-tools').hidden = !isShown
+  const count = state.tree.selected.size
+  byId('selected').textContent = isShown && count > 0 ? `${count.toLocaleString()} selected` : ''
+}
+
+/** After a redraw the focus is on the row where it was, or on the title. */
+function focusAgain(): void {
+  if (state.drawnTree?.focus() !== true) byId('title').focus({ preventScroll: true })
+}
+
+/** Runs an action on the selected or focused rows of the tree. */
+function onTree(act: (drawn: DrawnTree) => unknown): () => void {
+  return () => {
+    if (state.drawnTree !== null) void act(state.drawnTree)
+  }
+}
+
 function collapse(): void {
-  closeAllFolders()
+  state.tree.open.clear()
   state.drawnFrom = []
   draw()
 }
@@ -251,6 +304,16 @@ for (const [id, act] of Object.entries({
   back: follow,
   refresh: connect,
   collapse,
+  'new-bookmark': onTree((drawn) => editor.create('bookmark', drawn.current())),
+  'new-folder': onTree((drawn) => editor.create('folder', drawn.current())),
+  'new-separator': onTree((drawn) => editor.create('separator', drawn.current())),
+  move: onTree((drawn) => editor.moveToFolder(drawn.chosen(), drawn.all())),
+  delete: onTree((drawn) => editor.remove(drawn.chosen())),
+  undo: () => editor.undo(),
+  'close-troubles': () => {
+    state.troubles = []
+    draw()
+  },
 })) {
   byId(id).addEventListener('click', act)
 }
@@ -270,6 +333,16 @@ document.addEventListener('click', (event) => {
   event.preventDefault()
   go(link.getAttribute('href')!)
 })
+
+document.addEventListener('keydown', (event) => {
+  const isTyping = (event.target as Element).closest('input:not([type=checkbox]), textarea, select') !== null
+  if (event.key.toLowerCase() !== 'z' || !(event.ctrlKey || event.metaKey) || event.shiftKey || isTyping)
+    return
+  if (byId('explorer').hidden || state.editing === null) return
+  event.preventDefault()
+  void editor.undo()
+})
+state.tree.onSelect = () => drawTools(views.find(({ id }) => id === state.chosen) ?? views[0]!)
 
 offerDownloads(() => state.holdings)
 const code = takeCode()

@@ -11,42 +11,8 @@ import {
 } from '../client/engines.ts'
 import { textOf, webAddress, type Fields } from '../client/fields.ts'
 import { folded } from '../client/spelling.ts'
-import type { BookmarkNode } from '../client/bookmarks.ts'
 import type { ReadableRecord, SyncRecord } from '../client/collection.ts'
-
-/** A row of a list. */
-export interface Item {
-  record: SyncRecord
-  title: string
-  subtitle: string
-  /** Its folders, for lists that don't show them. */
-  path?: string
-  /** An http(s) URL, which becomes a link; null for anything else. */
-  url: string | null
-  /** The text to search, folded. */
-  text: string
-  /** Its time in ms since 1970, if the record has none. */
-  atMs?: number
-  /** Whether an earlier row has the same page. */
-  isRepeated?: boolean
-  /** The icon; by default, a letter. */
-  icon?: string
-  /** The text at the end of the row; a function, because "2 hours ago" changes. */
-  meta?: () => string
-  /** A password, hidden until the user reveals it. */
-  secret?: string
-}
-
-/** Items with a common heading. */
-export interface Group {
-  /** A number is the start of a day, in ms since 1970. */
-  title: string | number | null
-  items: Item[]
-  /** How to count and draw the complete group, when no search or filter applies. */
-  whole?: { count: number; draw(): HTMLElement }
-  /** The device that these tabs belong to. */
-  device?: { kind: 'phone' | 'tablet' | 'desktop'; about: string; seenMs: number; record: SyncRecord }
-}
+import type { Group, Item } from './items.ts'
 
 export function hostOf(address: string): string {
   return URL.canParse(address) ? new URL(address).hostname.replace(/^www\./, '') : ''
@@ -68,9 +34,6 @@ export function itemOf(
   const text = folded([title, subtitle, address, ...more].map(textOf).join('\n'))
   return { record, title: title || textOf(address) || record.stored.id, subtitle, url, text }
 }
-
-/** A bookmark or folder in the tree. */
-export type BookmarkItem = BookmarkNode<Item>
 
 export function bookmarkItem(record: ReadableRecord, title: string): Item {
   const { kind, url, tags, keyword, description } = readBookmark(record.clear)

@@ -1,6 +1,7 @@
 import type { SyncRecord } from '../client/collection.ts'
 import { readBookmark, readLogin, readVisitedPage } from '../client/engines.ts'
-import { ago, type Group, type Item } from './meaning.ts'
+import { ago } from './meaning.ts'
+import type { Group, Item } from './items.ts'
 
 /** The sort order; empty: the default of each view. */
 export type Order = '' | 'title' | 'address' | 'date'

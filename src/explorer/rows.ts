@@ -1,7 +1,8 @@
 import type { SyncRecord } from '../client/collection.ts'
 import { avatar, button, copy, icon, link, make, mask } from './elements.ts'
 import { LongList } from './long-list.ts'
-import { dayName, hostOf, type Group, type Item } from './meaning.ts'
+import { dayName, hostOf } from './meaning.ts'
+import type { Group, Item } from './items.ts'
 import { addressOf } from './tab.ts'
 
 /** Draws groups as a list with headings. `mark` returns the icon of a row. */
@@ -27,23 +28,23 @@ export function drawList(
         end !== '' && make('span', { class: 'row-meta', dir: 'auto' }, end),
       ),
       ...(item.secret === undefined ? [] : drawSecret(item.secret, item)),
-      item.url !== null && detailsLink(item),
+      item.url !== null && siteLink(item.url, item),
     )
   })
   return list.element
 }
 
-/** The main link of a row: to its site, or to the record if there is none. */
-export function mainLink(
-  { record, url }: Item,
-  ...content: (Node | string | null | false)[]
-): HTMLAnchorElement {
-  const properties = { class: 'row-main', 'data-main': true }
-  if (url !== null) return link(url, { ...properties, title: url }, ...content)
-  return make('a', { ...properties, href: recordAddress(record) }, ...content)
+/** The main link of a row, to its record. */
+export function mainLink({ record }: Item, ...content: (Node | string | null | false)[]): HTMLAnchorElement {
+  return make('a', { class: 'row-main', 'data-main': true, href: recordAddress(record) }, ...content)
 }
 
-/** Links to the record itself. */
+/** Opens the site of a row in another tab. */
+export function siteLink(url: string, { title }: Item): HTMLAnchorElement {
+  return link(url, { class: 'icon-button', 'aria-label': `Open ${title}`, title: url }, icon('open'))
+}
+
+/** Links to the record of a row that does something else. */
 export function detailsLink({ record, title }: Item): HTMLAnchorElement {
   const name = { 'aria-label': `Details of ${title}`, title: 'Details' }
   return make('a', { class: 'icon-button', href: recordAddress(record), ...name }, icon('details'))

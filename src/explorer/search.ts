@@ -1,5 +1,5 @@
 import { folded } from '../client/spelling.ts'
-import type { Group } from './meaning.ts'
+import type { Group } from './items.ts'
 
 /** The words of a search. All must match, in any order; case and accents don't matter. */
 export function wordsOf(typed: string): string[] {

@@ -2,6 +2,7 @@ import type { Credentials } from './account.ts'
 import type { Contents } from './contents.ts'
 import type { Editing } from './editing.ts'
 import { Holdings } from './holdings.ts'
+import type { DrawnTree, TreeState } from './items.ts'
 
 /** What the page knows and shows. `main.ts` owns the only one, and changes it; what is drawn is a function of it. */
 export interface State {
@@ -21,6 +22,11 @@ export interface State {
   drawnFrom: readonly unknown[]
   /** Whether the page will be drawn before the next frame. */
   isDrawing: boolean
+  /** What the last edit could not change, and why. */
+  troubles: readonly string[]
+  tree: TreeState
+  /** The tree on display; null if none is. */
+  drawnTree: DrawnTree | null
 }
 
 /** The state of a page that is not connected. */
@@ -42,6 +48,17 @@ export function initialState(): State {
     connection: 0,
     drawnFrom: [],
     isDrawing: false,
+    troubles: [],
+    drawnTree: null,
+    tree: {
+      // At first only the first folder, so that there is something to see.
+      open: new Set(['toolbar']),
+      selected: new Set(),
+      cut: new Set(),
+      anchor: null,
+      current: null,
+      onSelect() {},
+    },
   }
 }
 

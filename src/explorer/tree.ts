@@ -1,45 +1,91 @@
 import { walk } from '../client/bookmarks.ts'
 import { folded } from '../client/spelling.ts'
-import { icon, make } from './elements.ts'
+import { idOf, isFixed, isTarget, outermost } from './bookmark-edits.ts'
+import { icon, make, say } from './elements.ts'
 import { LongList } from './long-list.ts'
-import type { BookmarkItem } from './meaning.ts'
-import { detailsLink, drawText, mainLink, markOf } from './rows.ts'
-
-/** Ids of the open folders: at first only the first folder, so that there is something to see. */
-const open = new Set(['toolbar'])
-
-function isOpen({ record, kind }: BookmarkItem): boolean {
-  return kind === 'folder' && open.has(record.stored.id)
-}
-
-/** Closes all folders; visible when the tree is drawn again. */
-export function closeAllFolders(): void {
-  open.clear()
-}
+import type { BookmarkItem, DrawnTree, Target, TreeEditor, TreeState } from './items.ts'
+import { detailsLink, drawText, mainLink, markOf, siteLink } from './rows.ts'
 
 // Letters typed within a second form a prefix to search for.
 const typingMs = 1000
 
-/** A tree of folders that open and close, by mouse or with the standard keys of trees. */
-export function drawTree(tops: BookmarkItem[]): HTMLElement {
+/** A tree of folders that open and close, by mouse or with the standard keys of trees. `editor`: null if it can't be changed. */
+export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEditor | null): DrawnTree {
+  const isOpen = (node: BookmarkItem) => node.kind === 'folder' && state.open.has(idOf(node))
   const visible = () => walk(tops, isOpen)
   let nodes = visible()
   let typed = ''
   let typedAtMs = -Infinity
-  const list = new LongList('Bookmarks', 'tree', [{ title: null, items: nodes }], drawNode)
-  list.element.addEventListener('keydown', onKey)
-  list.element.addEventListener('click', (event) => {
-    const node = nodeAt(event)
-    if (node?.kind === 'folder' && !(event.target as Element).closest('a')) toggle(node)
-  })
-  return list.element
+  const list = new LongList('Bookmarks', 'tree', [{ title: null, items: nodes }], drawRow)
+  const { element } = list
+  if (editor !== null) element.querySelector('[role=tree]')?.setAttribute('aria-multiselectable', 'true')
+  element.addEventListener('keydown', onKey)
+  element.addEventListener('click', onClick)
+  element.addEventListener('focusin', (event) => (state.current = idIn(event) ?? state.current))
+  if (editor !== null) addDragging(element, editor)
+  return { element, chosen, current, all: () => walk(tops), focus }
+
+  function drawRow(node: BookmarkItem): HTMLElement {
+    return drawNode(node, isOpen(node), editor === null ? null : state)
+  }
 
   function nodeAt({ target }: Event): BookmarkItem | undefined {
     return nodes[Number((target as Element).closest<HTMLElement>('[data-index]')?.dataset.index)]
   }
 
+  function idIn(event: Event): string | null {
+    const node = nodeAt(event)
+    return node === undefined ? null : idOf(node)
+  }
+
+  function current(): BookmarkItem | null {
+    return nodes.find((node) => idOf(node) === state.current) ?? null
+  }
+
+  function focus(): boolean {
+    const index = nodes.findIndex((node) => idOf(node) === state.current)
+    if (index >= 0) list.focus(index)
+    return index >= 0
+  }
+
+  function chosen(): BookmarkItem[] {
+    return editor === null ? [] : editor.chosen(walk(tops), current())
+  }
+
+  function onClick(event: MouseEvent): void {
+    const node = nodeAt(event)
+    if (node === undefined) return
+    const target = event.target as Element
+    if (target.closest('input') !== null) return select(node, event.shiftKey ? 'range' : 'toggle')
+    if (editor !== null && (event.ctrlKey || event.metaKey || event.shiftKey)) {
+      event.preventDefault()
+      event.stopPropagation()
+      return select(node, event.shiftKey ? 'range' : 'toggle')
+    }
+    if (node.kind === 'folder' && target.closest('a') === null) toggle(node)
+  }
+
+  /** Selects or deselects an item, or all from the last one to this one. */
+  function select(node: BookmarkItem, how: 'toggle' | 'range'): void {
+    if (isFixed(node)) return say('A root folder can’t be changed')
+    const { selected } = state
+    const from = nodes.findIndex((each) => idOf(each) === state.anchor)
+    if (how === 'range' && from >= 0) {
+      const [first, last] = [from, nodes.indexOf(node)].toSorted((one, other) => one - other)
+      for (const each of nodes.slice(first, last! + 1)) if (!isFixed(each)) selected.add(idOf(each))
+    } else if (!selected.delete(idOf(node))) selected.add(idOf(node))
+    state.anchor = idOf(node)
+    for (const each of nodes) mark(each)
+    state.onSelect()
+  }
+
+  function mark(node: BookmarkItem): void {
+    const row = list.rowOf(node)
+    if (row !== undefined) setSelected(row, node, state)
+  }
+
   function toggle(node: BookmarkItem): void {
-    if (!open.delete(node.record.stored.id)) open.add(node.record.stored.id)
+    if (!state.open.delete(idOf(node))) state.open.add(idOf(node))
     list.rowOf(node)?.setAttribute('aria-expanded', String(isOpen(node)))
     nodes = visible()
     list.update(nodes)
@@ -47,19 +93,125 @@ export function drawTree(tops: BookmarkItem[]): HTMLElement {
 
   function onKey(event: KeyboardEvent): void {
     const node = nodeAt(event)
-    if (node === undefined || event.ctrlKey || event.altKey || event.metaKey) return
+    if (node === undefined || event.altKey) return
+    // Controls inside a row handle their own keys.
+    const isInner = (event.target as Element).closest('a, input') !== null && !event.key.startsWith('Arrow')
+    if (isInner) return
+    if (event.ctrlKey || event.metaKey) return onEditKey(node, event)
     const act = {
       ArrowRight: () => goToChild(node),
       ArrowLeft: () => goToParent(node),
       Enter: () => press(node),
-      ' ': () => press(node),
+      ' ': () => (editor === null ? press(node) : select(node, 'toggle')),
+      ...(editor !== null && {
+        Delete: () => editor.remove(chosenAt(node)),
+        F2: () => list.rowOf(node)?.querySelector<HTMLElement>('a:not([target])')?.click(),
+        Escape: () => deselect(),
+        ...(event.shiftKey && {
+          ArrowDown: () => extend(node, 1),
+          ArrowUp: () => extend(node, -1),
+        }),
+      }),
     }[event.key]
-    // Controls inside a row handle their own keys.
-    const isInner = (event.target as Element).closest('a') !== null && !event.key.startsWith('Arrow')
-    if (isInner) return
     if (act === undefined) return typeAhead(node, event)
     event.preventDefault()
     act()
+  }
+
+  function chosenAt(node: BookmarkItem): BookmarkItem[] {
+    return editor!.chosen(walk(tops), node)
+  }
+
+  function deselect(): void {
+    state.selected.clear()
+    state.cut.clear()
+    for (const each of nodes) mark(each)
+    state.onSelect()
+  }
+
+  /** Moves to the next row and selects both. */
+  function extend(node: BookmarkItem, step: number): void {
+    const next = nodes[nodes.indexOf(node) + step]
+    if (next === undefined) return
+    for (const each of [node, next]) if (!isFixed(each)) state.selected.add(idOf(each))
+    state.anchor = idOf(next)
+    for (const each of [node, next]) mark(each)
+    state.onSelect()
+    list.focus(nodes.indexOf(next))
+  }
+
+  function onEditKey(node: BookmarkItem, event: KeyboardEvent): void {
+    if (editor === null) return
+    const act = {
+      x: () => {
+        state.cut = new Set(chosenAt(node).map(idOf))
+        for (const each of nodes) mark(each)
+        say(state.cut.size === 0 ? 'This can’t be moved' : 'Cut: go to another place and press Ctrl+V')
+      },
+      v: () => {
+        const moved = outermost(walk(tops), state.cut)
+        const target: Target = { node, where: node.kind === 'folder' ? 'into' : 'after' }
+        if (!editor.move(moved, target))
+          say(moved.length === 0 ? 'Nothing was cut' : 'It can’t be moved there')
+      },
+      a: () => {
+        for (const each of nodes) if (!isFixed(each)) state.selected.add(idOf(each))
+        for (const each of nodes) mark(each)
+        state.onSelect()
+      },
+    }[event.key.toLowerCase()]
+    if (act === undefined) return
+    event.preventDefault()
+    act()
+  }
+
+  /** Moves rows with the mouse: beside a row, or into a folder. */
+  function addDragging(area: HTMLElement, mover: TreeEditor): void {
+    let dragged: BookmarkItem[] = []
+    let over: HTMLElement | null = null
+    const unmark = () => {
+      over?.removeAttribute('data-drop')
+      over = null
+    }
+    area.addEventListener('dragstart', (event) => {
+      const node = nodeAt(event)
+      dragged = node === undefined ? [] : chosenAt(node)
+      if (dragged.length === 0) return event.preventDefault()
+      event.dataTransfer!.effectAllowed = 'move'
+      event.dataTransfer!.setData('text/plain', dragged.map(({ title }) => title).join('\n'))
+    })
+    area.addEventListener('dragover', (event) => {
+      const target = targetAt(event)
+      unmark()
+      if (target === null || dragged.length === 0 || !isTarget(dragged, target)) return
+      event.preventDefault()
+      over = (event.target as Element).closest<HTMLElement>('[data-index]')
+      over?.setAttribute('data-drop', target.where)
+    })
+    area.addEventListener('dragleave', unmark)
+    area.addEventListener('dragend', () => {
+      unmark()
+      dragged = []
+    })
+    area.addEventListener('drop', (event) => {
+      const target = targetAt(event)
+      unmark()
+      event.preventDefault()
+      if (target !== null) mover.move(dragged, target)
+      dragged = []
+    })
+  }
+
+  /** The place under the pointer: the edges of a row are beside it, the middle of a folder is in it. */
+  function targetAt(event: DragEvent): Target | null {
+    const node = nodeAt(event)
+    const row = (event.target as Element).closest<HTMLElement>('[data-index]')
+    if (node === undefined || row === null) return null
+    const { top, height } = row.getBoundingClientRect()
+    const part = (event.clientY - top) / height
+    if (node.kind === 'folder' && (isFixed(node) || (part > 0.25 && part < 0.75)))
+      return { node, where: 'into' }
+    return { node, where: part < 0.5 ? 'before' : 'after' }
   }
 
   /** Moves to the next row that begins with the typed text; repeating a letter moves on. */
@@ -95,7 +247,8 @@ export function drawTree(tops: BookmarkItem[]): HTMLElement {
 // Deeper rows are not indented further, but state their level.
 const deepestIndent = 7
 
-function drawNode(node: BookmarkItem): HTMLElement {
+/** `editable`: null if the tree can't be changed. */
+function drawNode(node: BookmarkItem, isOpen: boolean, editable: TreeState | null): HTMLElement {
   const { record, kind, title, level, position, siblings, count } = node
   const name = `name-${record.stored.id}`
   const row = make('div', {
@@ -104,11 +257,21 @@ function drawNode(node: BookmarkItem): HTMLElement {
     'aria-level': level,
     'aria-posinset': position,
     'aria-setsize': siblings,
-    'aria-expanded': kind === 'folder' ? String(isOpen(node)) : null,
+    'aria-expanded': kind === 'folder' ? String(isOpen) : null,
+    draggable: editable !== null && !isFixed(node) ? 'true' : null,
     ...(kind === 'separator' ? { 'aria-label': 'Separator' } : { 'aria-labelledby': name }),
   })
   row.style.setProperty('--level', String(Math.min(level, deepestIndent)))
   const depth = level > deepestIndent && make('small', { class: 'level', 'data-text': level })
+  if (editable !== null && !isFixed(node))
+    row.append(
+      make('input', {
+        type: 'checkbox',
+        class: 'pick',
+        tabindex: -1,
+        'aria-label': `Select ${title || 'separator'}`,
+      }),
+    )
   if (kind === 'separator') row.append(make('hr'))
   else if (kind === 'folder') {
     const text = make('span', { class: 'row-title', dir: 'auto' }, title)
@@ -118,7 +281,18 @@ function drawNode(node: BookmarkItem): HTMLElement {
   } else {
     const main = mainLink(node, depth, markOf(node), drawText({ ...node, path: '' }))
     main.id = name
-    row.append(main, detailsLink(node))
+    row.append(main)
+    if (node.url !== null) row.append(siteLink(node.url, node))
   }
+  if (editable !== null) setSelected(row, node, editable)
   return row
+}
+
+function setSelected(row: HTMLElement, node: BookmarkItem, { selected, cut }: TreeState): void {
+  const isSelected = selected.has(idOf(node))
+  if (isFixed(node)) row.removeAttribute('aria-selected')
+  else row.setAttribute('aria-selected', String(isSelected))
+  row.classList.toggle('cut', cut.has(idOf(node)))
+  const box = row.querySelector<HTMLInputElement>('.pick')
+  if (box !== null) box.checked = isSelected
 }

@@ -13,10 +13,9 @@ import {
   otherRecord,
   preferences,
   unreadableRecord,
-  type BookmarkItem,
-  type Group,
-  type Item,
 } from './meaning.ts'
+import type { BookmarkItem, DrawContext, Group, Item } from './items.ts'
+import { drawDuplicates, duplicates } from './duplicates.ts'
 import { drawList, recordAddress } from './rows.ts'
 import { drawTree } from './tree.ts'
 
@@ -40,7 +39,7 @@ export interface View {
   /** Whether sorting merges the groups into one list without duplicates. @default false */
   isSortedFlat?: boolean
   /** @default a list of rows */
-  draw?(groups: Group[]): HTMLElement
+  draw?(groups: Group[], context: DrawContext): HTMLElement
 }
 
 /** The views in the order of the navigation. Every other collection gets its own view. */
@@ -56,14 +55,19 @@ export const views: View[] = [
       const items = walk(tops)
         .filter(({ kind }) => kind !== 'separator')
         .map(findableByFolder)
-      return [{ title: null, items, whole: { count, draw: () => drawTree(tops) } }]
+      const draw = ({ tree, editor, onTree }: DrawContext) => {
+        const drawn = drawTree(tops, tree, editor?.canEdit('bookmarks') ? editor : null)
+        onTree(drawn)
+        return drawn.element
+      }
+      return [{ title: null, items, whole: { count, draw } }]
     },
     // A search also finds folders, which don't count as bookmarks.
     count: (groups) =>
       groups[0]?.whole?.count ??
       groups.flatMap(({ items }) => items.filter(({ icon }) => icon !== 'folder')).length,
     isSortedFlat: true,
-    draw: (groups) => groups[0]!.whole?.draw() ?? drawList('Bookmarks found', groups),
+    draw: (groups, context) => groups[0]!.whole?.draw(context) ?? drawList('Bookmarks found', groups),
   },
   {
     id: 'devices',
@@ -104,6 +108,15 @@ export const views: View[] = [
     empty: 'There are no preferences.',
     groups: (records) => together(records.flatMap(preferences).toSorted(byTitle)),
     draw: (groups) => drawList('Preferences', groups, () => null, 'row code'),
+  },
+  {
+    id: 'duplicates',
+    title: 'Duplicates',
+    collections: ['bookmarks', 'passwords'],
+    empty: 'No address is bookmarked twice, and no login is saved twice.',
+    groups: duplicates,
+    count: (groups) => groups.length,
+    draw: (groups, { editor }) => drawDuplicates(groups, editor),
   },
 ]
 
@@ -151,8 +164,8 @@ export function countOf({ count }: View, groups: Group[]): number {
 }
 
 /** Draws groups; there is at least one. */
-export function drawView({ title, draw }: View, groups: Group[]): HTMLElement {
-  return draw ? draw(groups) : drawList(title, groups)
+export function drawView({ title, draw }: View, groups: Group[], context: DrawContext): HTMLElement {
+  return draw ? draw(groups, context) : drawList(title, groups)
 }
 
 function drawDevices(groups: Group[]): HTMLElement {
