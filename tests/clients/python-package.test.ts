@@ -328,8 +328,10 @@ describe('the program on the package page', () => {
     const asked = () => proxy.requests.filter((request) => request.path.endsWith('/collections')).length
     proxy.plan(() => null)
 
+    const lines = `${readFileSync(file, 'utf8')}BRIDGE_URL=${proxy.url}\n`
+    const account = join(makeFolder({ 'account.env': lines }), 'account.env')
     const child = Bun.spawn([join(environment, 'bin/python'), '-u', program], {
-      env: { PATH: '/usr/bin:/bin', ...told(file) },
+      env: { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: account },
       stdin: 'ignore',
       stdout: 'pipe',
       stderr: 'pipe',
