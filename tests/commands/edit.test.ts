@@ -359,6 +359,7 @@ describe('edit', () => {
         SYNC_BRIDGE_ACCOUNT: account,
         XDG_STATE_HOME: dirname(account),
         PATH: process.env.PATH!,
+        TMPDIR: dirname(account),
       }
       const EDITOR = 'sed -i "/example/d"'
       const terminal = startOnTerminal([executablePath, 'edit'], { env: { ...environment, EDITOR } })
@@ -373,9 +374,12 @@ describe('edit', () => {
     const codes = [await play(['']), await play(['y', 'y'])]
     const unchanged = await shape()
     codes.push(await play(['y', '4']))
+    const kept = readdirSync(dirname(account)).filter((name) => name.startsWith('sync-bridge-'))
 
     expect(unchanged).toBe(before)
     expect(codes).toEqual([1, 1, 0])
+    // The lines are kept after each no.
+    expect(kept).toHaveLength(2)
     expect(await shape()).not.toContain('example')
   })
 })

@@ -85,7 +85,15 @@ describe('docs/your-data.md', () => {
     // These two run until Ctrl+C; tests/operate/words.test.ts checks their arguments.
     const listing = take(page, 'sync-bridge open').replace(/^sync-bridge open.*$/m, '')
     take(page, 'sync-bridge watch')
-    const names = ['--output bookmarks.html', 'sync-bridge backup', '--write', 'sync-bridge add']
+    // These open an editor and ask for a password; tests/commands/edit.test.ts runs them.
+    take(page, 'sync-bridge set')
+    const names = [
+      '--output bookmarks.html',
+      'sync-bridge backup',
+      '--write',
+      'sync-bridge add',
+      'sync-bridge edit --print',
+    ]
 
     const { output, errors, code } = await typeAs(
       home,
@@ -96,6 +104,8 @@ describe('docs/your-data.md', () => {
     expect([code, errors]).toEqual([0, expect.stringContaining('Added 1 bookmark to Bookmarks Toolbar')])
     expect(errors).toContain(' is complete\n')
     expect(errors).toContain('bookmarks: 0 to write')
+    expect(errors).toContain('To take this back: sync-bridge undo 1 --write\n')
+    expect(errors).toEndWith('Nothing to change\n')
     expect(output).toContain('history     3000')
   })
 })

@@ -170,6 +170,11 @@ describe.skipIf(firefoxPath === null)(
         /newlinkAAAAA\|bookmark\|new\|https:\/\/one.example\/\|kept/,
       ],
       [
+        'add a bookmark with a new tag',
+        [{ op: 'add', id: 'newtagAAAAAA', address: 'https://two.example', tags: ['new'], folder: 'unfiled' }],
+        /newtagAAAAAA\|bookmark\|\|\S+\|[^|]*kept[^|]*new/,
+      ],
+      [
         'delete a bookmark whose address another one has',
         [{ op: 'remove', id: 'linkoneAAAAA' }],
         /twice\|\S+\|kept/,

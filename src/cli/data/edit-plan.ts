@@ -1,5 +1,5 @@
 import { editsBetween, type WantedTree } from '../../client/edit/edits-between.ts'
-import { pathOf, type Item, type Tree } from '../../client/edit/tree.ts'
+import type { Item, Tree } from '../../client/edit/tree.ts'
 import { printableLine } from '../../client/safe-text.ts'
 
 /** What would change, for people. */
@@ -61,8 +61,16 @@ function plural(what: string, number: number): string {
     : what.replace(/^(bookmark|folder|separator) /, '$1s ').replace(/^query /, 'queries ')
 }
 
-function folderPath(tree: Pick<Tree, 'items'>, item: Item): string {
-  return pathOf(tree, item).join(' / ')
+/** The innermost folders suffice: in a deep tree, all paths together are long. */
+const maxFolders = 5
+
+function folderPath({ items }: Pick<Tree, 'items'>, { parent }: Item): string {
+  const path: string[] = []
+  for (let above = items.get(parent); above; above = items.get(above.parent)) {
+    path.push(path.length < maxFolders ? above.title : '…')
+    if (path.length > maxFolders) break
+  }
+  return path.toReversed().join(' / ')
 }
 
 function placeOf(tree: Pick<Tree, 'items'>, item: Item): string {

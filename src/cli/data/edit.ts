@@ -78,6 +78,9 @@ async function readShown({ client }: Session, folder: string | undefined): Promi
   return { records, tree, folder: folder === undefined ? null : folderCalled(tree, folder), asOfMs }
 }
 
+/** The exit code if the answer is no. */
+const declined = 1
+
 /** How often a file with errors is opened again. */
 const maxAttempts = 10
 
@@ -93,7 +96,8 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
       const edited = readFileSync(path, 'utf8')
       try {
         const code = await apply(session, shown, settings, readEdits(edited, shown))
-        isDone = true
+        // After a no, the lines are kept for another try.
+        isDone = code !== declined
         return code
       } catch (error) {
         if (!(error instanceof TextError)) throw error
@@ -225,7 +229,7 @@ async function apply(session: Session, shown: Shown, settings: Settings, wish: W
   tell(planText(plan).trimEnd())
   if (!isWanted(plan, countOfItems(shown), settings)) {
     tell('Nothing was written')
-    return 1
+    return declined
   }
   const log = new UndoLog(session, 'edit', settings.hasUndo)
   const { problems, saved } = await client.edit(wish.edits, {

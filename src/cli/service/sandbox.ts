@@ -159,7 +159,12 @@ function startBridgeOver(upstream: Sandbox, { port, log }: SandboxOptions, host:
       SERVICE_LOGGING_LEVEL: log ? 'info' : 'warning',
     }
     const { tokenServerUrl } = upstream
-    return startLoopbackBridge({ tokenServerUrl, port: candidate, writable, environment }, host)
+    // A change of bookmarks is one batch.
+    const batchMaxRequests = 1000
+    return startLoopbackBridge(
+      { tokenServerUrl, port: candidate, writable, batchMaxRequests, environment },
+      host,
+    )
   }
   if (port !== undefined) return startAt(port)
   try {
