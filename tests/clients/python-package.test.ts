@@ -21,6 +21,11 @@ import {
   type SyncClient,
   type SyncRecord,
 } from '../../src/client/index.ts'
+import { applyEdits } from '../../src/client/edit/apply-edits.ts'
+import type { Edit } from '../../src/client/edit/edit.ts'
+import { requestsOf } from '../../src/client/edit/edit-requests.ts'
+import { editsBetween } from '../../src/client/edit/edits-between.ts'
+import { readTree } from '../../src/client/edit/tree.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { accountOf, foreign, linesOf } from '../examples/records.ts'
@@ -34,6 +39,7 @@ import { startFaultProxy, type Fault, type FaultProxy } from '../support/fault-p
 import { linesIn, runProgram, runToEnd } from '../support/processes.ts'
 import { Chance } from '../fuzz/chance.ts'
 import { hostileAccount, HostileBridge, oddValues } from '../fuzz/hostile-answers.ts'
+import { changed, randomForest, recordsOf } from '../client/edit/trees.ts'
 import { findPython, installInto } from './python.ts'
 
 const root = join(import.meta.dir, '../..')
@@ -61,7 +67,7 @@ let wheel: string
 
 if (!('reason' in tools)) {
   beforeAll(async () => {
-    const settings = { record_bookmarks_put_enabled: 'true' }
+    const settings = { record_bookmarks_put_enabled: 'true', record_passwords_put_enabled: 'true' }
     bridge = await startTestBridge({ settings })
     fillSampleData(bridge.sandbox, bridge.user, {
       bookmarks: 60,
@@ -171,6 +177,73 @@ function planFor(path: string, ...faults: Fault[]): () => number {
   let asked = 0
   proxy.plan((request) => (request.path.endsWith(path) ? (faults[asked++] ?? null) : null))
   return () => asked
+}
+
+/** Three states of the bookmarks of an account, and further edits: of a valid tree and its changes, or of odd records. */
+function editCase(chance: Chance): Record<'shown' | 'now' | 'wanted', SyncRecord[]> & { edits: Edit[] } {
+  if (chance.isTrue(0.7)) {
+    const draw = (below: number) => chance.below(below)
+    const forest = randomForest(draw)
+    const now = recordsOf(changed(forest, draw, 'o'), 2000)
+    return { shown: recordsOf(forest), now, wanted: recordsOf(changed(forest, draw, 'n')), edits: [] }
+  }
+  const odd = (): SyncRecord[] =>
+    randomRecords(chance).bookmarks!.map((clear, index) => {
+      const stored = { id: clear.id, last_modified: 1000 + index }
+      if (chance.isTrue(0.05))
+        return { collection: 'bookmarks', stored, clear: null, problem: 'It is damaged' }
+      const content = chance.isTrue(0.05) ? { id: clear.id, deleted: true } : { ...clear, id: stored.id }
+      return { collection: 'bookmarks', stored, clear: content, problem: null }
+    })
+  const shown = odd()
+  const id = () => chance.of(shown).stored.id
+  const edits = chance.some(6, (): Edit => {
+    const op = chance.of(['add', 'change', 'move', 'remove'] as const)
+    if (op === 'add')
+      return {
+        op,
+        id: `new${chance.below(9)}`,
+        address: 'https://b.example/',
+        title: 'New',
+        folder: id(),
+        tags: ['t'],
+      }
+    if (op === 'move') return { op, id: id(), folder: id(), after: chance.of([null, id()]), before: id() }
+    if (op === 'change') return { op, id: id(), fields: { title: 'Changed', tags: ['One', 'one '] } }
+    return { op, id: id() }
+  })
+  return { shown, now: chance.isTrue(0.5) ? shown : odd(), wanted: shown, edits }
+}
+
+/** A value as JSON has it, without unpaired surrogates, which Python replaces, and messages in JavaScript escape. */
+function wellFormed(value: unknown): unknown {
+  const fix = (_: string, each: unknown) =>
+    typeof each === 'string' ? each.toWellFormed().replaceAll(/\\ud[89a-f][\da-f]{2}/g, '\ufffd') : each
+  return JSON.parse(JSON.stringify(value), fix)
+}
+
+/** An edit with the names and defaults of Python. */
+function inPython(edit: Edit): object {
+  if (edit.op === 'change') return { op: edit.op, id: edit.id, fields: edit.fields }
+  if (edit.op === 'remove') return { op: edit.op, id: edit.id, shown: edit.shown ?? null }
+  const { after = '', before = '' } = edit
+  if (edit.op === 'move')
+    return { op: edit.op, id: edit.id, folder: edit.folder, after, before: before ?? '' }
+  const { kind = 'bookmark', address = '', title = '', tags = [], keyword = '', folder = 'unfiled' } = edit
+  const more = { added_ms: edit.addedMs ?? null, record: edit.record ?? null }
+  return {
+    op: edit.op,
+    id: edit.id,
+    kind,
+    address,
+    title,
+    tags,
+    keyword,
+    folder,
+    after,
+    before: before ?? '',
+    ...more,
+  }
 }
 
 /** Records of each collection, some with odd values, nasty texts and unusual places. */
@@ -301,7 +374,7 @@ describe('the wheel', () => {
     const checked = await inherited([...mypy, 'sync_bridge_client'], source)
     const programs = await inherited([...mypy, program, scenes])
 
-    expect(checked).toContain('no issues found in 23 source files')
+    expect(checked).toContain('no issues found in 35 source files')
     expect(programs).toContain('no issues found in 2 source files')
   })
 })
@@ -524,6 +597,63 @@ describe('files and readers', () => {
     expect(outcome[0]).toBe(60_000)
     // The list alone is 60 MB.
     expect(outcome[1]).toBeLessThan(100)
+  })
+})
+
+describe('edits', () => {
+  itWithPython(`have the same effect as in JavaScript, for random trees and odd records${why}`, async () => {
+    const count = Number(process.env.EDIT_RUNS ?? 300)
+    const cases = Array.from({ length: count }, (_, seed) => editCase(new Chance(seed)))
+    const asSent = (records: SyncRecord[]) =>
+      records.map(({ stored, clear }) => ({ id: stored.id, version: stored.last_modified, clear }))
+    const input = cases.map(({ shown, now, wanted, edits }) => ({
+      shown: asSent(shown),
+      now: asSent(now),
+      wanted: asSent(wanted),
+      edits: edits.map(inPython),
+    }))
+
+    const { outcome } = await play('edits', fileOf(bridge.user), { input: JSON.stringify(input) })
+
+    let writes = 0
+    for (const [index, { shown, now, wanted, edits }] of cases.entries()) {
+      const [before, present] = [readTree(shown), readTree(now)]
+      const between = editsBetween(before, readTree(wanted))
+      const { tree, problems } = applyEdits(present, [...between, ...edits], before)
+      const expected = {
+        edits: between.map(inPython),
+        problems: problems.map(({ code, id, message }) => [code, id, message]),
+        writes: requestsOf(present, tree),
+      }
+      expect([index, wellFormed(outcome[index])]).toEqual([index, wellFormed(expected)])
+      writes += expected.writes.length
+    }
+    expect(writes).toBeGreaterThan(count)
+  })
+
+  itWithPython(`are written, and taken back${why}`, async () => {
+    const root = (id: string) => ({ id, type: 'folder', title: id, parentid: 'places', children: [] })
+    const user = bridge.sandbox.addUser('editor')
+    fillSampleData(bridge.sandbox, user, { isEmpty: true })
+    for (const id of ['menu', 'toolbar', 'unfiled', 'mobile'])
+      await upload({ sandbox: bridge.sandbox, user }, 'bookmarks', root(id))
+    proxy.plan(() => null)
+
+    const { outcome } = await play('edited', fileOf(user))
+
+    const [inMenu, inToolbar] = ['Bookmarks Menu/A x', 'Bookmarks Toolbar/B y']
+    expect(outcome.steps).toEqual([
+      [],
+      [inMenu],
+      [inToolbar],
+      [inToolbar, 'u'],
+      ['u'],
+      [inToolbar, 'u'],
+      [inToolbar],
+      [inMenu],
+      [],
+    ])
+    expect(outcome.written).toEqual([2, 3, 1, 2])
   })
 })
 

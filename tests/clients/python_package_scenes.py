@@ -14,8 +14,13 @@ from typing import Any, Callable, Dict, List
 from sync_bridge_client import (
     EXPORT_FORMATS,
     Account,
+    AddEdit,
+    ChangeEdit,
     ClientError,
     ClientOptions,
+    Edit,
+    MoveEdit,
+    RemoveEdit,
     StoredRecord,
     SyncClient,
     SyncRecord,
@@ -30,6 +35,7 @@ from sync_bridge_client import (
     everything_json,
     fault_of,
     format_account,
+    is_readable,
     is_usable,
     name_record,
     parse_account,
@@ -40,6 +46,10 @@ from sync_bridge_client import (
     walk,
 )
 from sync_bridge_client.addresses import address_of
+from sync_bridge_client.edit.apply_edits import apply_edits
+from sync_bridge_client.edit.edit_requests import requests_of
+from sync_bridge_client.edit.edits_between import edits_between
+from sync_bridge_client.edit.tree import read_tree
 
 SCENE, *ARGUMENTS = sys.argv[1:]
 slept: List[float] = []
@@ -221,6 +231,72 @@ def files() -> Any:
     return {"texts": texts, "said": said}
 
 
+def stored_records(given: List[Dict[str, Any]]) -> List[SyncRecord]:
+    return [SyncRecord("bookmarks", StoredRecord(each["id"], each["version"]), each["clear"], None) for each in given]
+
+
+def shape(edit: Edit) -> Dict[str, Any]:
+    """An edit as JavaScript has it, with the defaults of those that are absent."""
+    match edit:
+        case ChangeEdit():
+            return {"op": "change", **asdict(edit)}
+        case MoveEdit():
+            return {"op": "move", **asdict(edit)}
+        case RemoveEdit():
+            return {"op": "remove", **asdict(edit)}
+    return {"op": "add", **asdict(edit)}
+
+
+def edit_of(given: Dict[str, Any]) -> Edit:
+    values = {name: value for name, value in given.items() if name != "op"}
+    kinds: Dict[str, Callable[..., Edit]] = {"add": AddEdit, "change": ChangeEdit, "move": MoveEdit, "remove": RemoveEdit}
+    return kinds[given["op"]](**values)
+
+
+def edits() -> Any:
+    """For each case: the edits between two trees, what they do to a third one, and the records that are written."""
+    results: List[Any] = []
+    for case in json.load(sys.stdin):
+        shown, now, wanted = (read_tree(stored_records(case[name])) for name in ("shown", "now", "wanted"))
+        between = edits_between(shown, wanted)
+        applied = apply_edits(now, [*between, *map(edit_of, case["edits"])], shown)
+        results.append(
+            {
+                "edits": [shape(edit) for edit in between],
+                "problems": [[problem.code, problem.id, problem.message] for problem in applied.problems],
+                "writes": [asdict(write) for write in requests_of(now, applied.tree)],
+            }
+        )
+    return results
+
+
+def edited() -> Any:
+    """Adds, changes, moves and removes bookmarks and a login, each undone, and says what is there after each step."""
+    c = client()
+
+    def state() -> List[str]:
+        nodes = walk(bookmark_tree(c.collection("bookmarks").records()))
+        logins = [record.clear["username"] for record in c.collection("passwords").records() if is_readable(record) and record.clear]
+        return [f"{node.path}/{node.title} {' '.join(node.bookmark.tags)}".strip() for node in nodes if node.level > 1] + logins
+
+    steps = [state()]
+    added = c.edit([AddEdit(address="https://a.example/", title="A", tags=["x"], folder="menu")])
+    steps.append(state())
+    new_id = added.saved.after[0].id if added.saved else ""
+    bookmark = next(record.stored.id for record in added.records if (record.clear or {}).get("bmkUri") == "https://a.example/")
+    changed = c.edit([ChangeEdit(bookmark, {"title": "B", "tags": ["y"]}), MoveEdit(bookmark, "toolbar", after=None)])
+    steps.append(state())
+    login = c.edit([AddEdit(record={"hostname": "https://p.example", "username": "u", "password": "p"})], "passwords")
+    steps.append(state())
+    removed = c.remove("bookmarks", [bookmark])
+    steps.append(state())
+    for result in (removed, login, changed, added):
+        if result.saved is not None:
+            c.undo(result.saved)
+        steps.append(state())
+    return {"steps": steps, "written": [result.written for result in (added, changed, login, removed)], "id": new_id != ""}
+
+
 def hostile() -> Any:
     """What a program does with a client, for a bridge of each address: how often that was done, refused, or ended otherwise."""
     outcomes: Dict[str, Any] = {"done": 0, "refused": 0, "failures": []}
@@ -238,6 +314,8 @@ def hostile() -> Any:
         lambda c: ["".join(form(map(device_tabs, c.collection("tabs").records()))) for form in EXPORT_FORMATS["tabs"].values()],
         lambda c: "".join(everything_json(c.collection("passwords").records(), {}, datetime.datetime.now())),
         lambda c: add_bookmark(c, "https://new.example/", folder="menu", tags=["x"]),
+        lambda c: c.edit([ChangeEdit("aaaaaaaaaaaa", {"title": "B", "tags": ["y"]})]),
+        lambda c: c.remove("bookmarks", ["ffffffffffff"]),
         lambda c: next(c.changes(since=0)),
     ]
     account = Account(**json.loads(ARGUMENTS[0]))

@@ -26,6 +26,10 @@ from .crypto import (
     encrypt_record,
     key_pair_from_hex,
 )
+from .edit.edits import AddEdit, ChangeEdit, Edit, MoveEdit, Problem, RemoveEdit
+from .edit.save import SaveResult
+from .edit.saved import Saved, SavedRecord
+from .edit.tree import Item, Tree
 from .engines import (
     Bookmark,
     Device,
@@ -67,7 +71,8 @@ from .record_formats import (
     tabs_markdown,
 )
 from .safe_text import for_html, for_markdown, for_spreadsheet, json_text, markdown_link, printable, printable_line
-from .sync_client import SyncClient, TransactionRequest, connect
+from .sync_client import SyncClient, connect
+from .transactions import TransactionRequest
 from .tokens import is_renewable, renew_token, revoke_refresh_token
 from .transport import ClientOptions
 
@@ -76,10 +81,12 @@ __all__ = [
     "EXPORT_FORMATS",
     "Account",
     "AccountField",
+    "AddEdit",
     "AddedBookmark",
     "Bookmark",
     "BookmarkNode",
     "BridgeInfo",
+    "ChangeEdit",
     "ClearRecord",
     "ClientError",
     "ClientOptions",
@@ -88,17 +95,26 @@ __all__ = [
     "Count",
     "Device",
     "DeviceTabs",
+    "Edit",
     "ExtensionData",
     "FormEntry",
+    "Item",
     "KeyPair",
     "Login",
+    "MoveEdit",
     "Page",
+    "Problem",
+    "RemoveEdit",
+    "SaveResult",
+    "Saved",
+    "SavedRecord",
     "StoredRecord",
     "SyncClient",
     "SyncRecord",
     "Tab",
     "TransactionRequest",
     "TransactionResponse",
+    "Tree",
     "UnreadableRecord",
     "Visit",
     "VisitedPage",

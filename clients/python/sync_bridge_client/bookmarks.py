@@ -10,7 +10,7 @@ from .errors import ClientError
 from .fields import quoted, text_of
 from .spelling import composed, folded
 
-_ROOT_TITLES = {
+ROOT_TITLES = {
     "toolbar": "Bookmarks Toolbar",
     "menu": "Bookmarks Menu",
     "unfiled": "Other Bookmarks",
@@ -18,7 +18,7 @@ _ROOT_TITLES = {
 }
 
 # The ids of the root folders, which every account has.
-BOOKMARK_ROOTS = tuple(_ROOT_TITLES)
+BOOKMARK_ROOTS = tuple(ROOT_TITLES)
 
 
 @dataclass(eq=False)
@@ -95,7 +95,7 @@ def _node_of(record: SyncRecord, clear: ClearRecord) -> BookmarkNode:
     title = bookmark.title
     # Firefox writes a root's id as its title, and shows a translated one.
     if title in ("", record.stored.id):
-        title = _ROOT_TITLES.get(record.stored.id, title)
+        title = ROOT_TITLES.get(record.stored.id, title)
     return BookmarkNode(record, clear, bookmark, bookmark.kind, title)
 
 

@@ -3,10 +3,12 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
+from urllib.parse import quote
 
 from .answers import StoredRecord, next_query, stored_records, timestamp_of, total_of, unexpected
 from .crypto import ClearRecord, KeyPair, UnreadableRecord, decrypt_record, parse_content
 from .errors import ClientError
+from .fields import names_of
 from .transport import Requests
 
 Item = TypeVar("Item")
@@ -51,6 +53,7 @@ class Collection:
     """A collection; it need not exist. All methods raise ClientError.
 
     `since`: only records changed after this time, in ms since 1970. `page_size`: records per request, by default all.
+    `ids`: only records with these ids; up to 400.
     """
 
     def __init__(
@@ -72,17 +75,21 @@ class Collection:
         headers = self._requests.ask(self._path, "HEAD").headers
         return Count(total_of(headers), timestamp_of(headers))
 
-    def records(self, since: int | None = None, page_size: int | None = None) -> Iterator[SyncRecord]:
+    def records(
+        self, since: int | None = None, page_size: int | None = None, ids: Iterable[str] | None = None
+    ) -> Iterator[SyncRecord]:
         """Yields decrypted records. With a page size, records may be yielded twice."""
-        for page in self.pages(since, page_size):
+        for page in self.pages(since, page_size, ids):
             yield from page.records
 
-    def pages(self, since: int | None = None, page_size: int | None = None) -> Iterator[Page[SyncRecord]]:
+    def pages(
+        self, since: int | None = None, page_size: int | None = None, ids: Iterable[str] | None = None
+    ) -> Iterator[Page[SyncRecord]]:
         """The same, page by page."""
         # The only collection that is not encrypted.
         keys = None if self.name == "meta" else self._keys_of(self.name)
         is_current = False
-        for page in self.stored_pages(since, page_size):
+        for page in self.stored_pages(since, page_size, ids):
             records = [self._open(keys, stored) for stored in page.records]
             if keys and not is_current and any(record.clear is None for record in records):
                 # A client that was reset has created new keys.
@@ -91,10 +98,16 @@ class Collection:
                 records = [self._open(keys, each.stored) if each.clear is None else each for each in records]
             yield Page(records, page.last_modified)
 
-    def stored_pages(self, since: int | None = None, page_size: int | None = None) -> Iterator[Page[StoredRecord]]:
+    def stored_pages(
+        self, since: int | None = None, page_size: int | None = None, ids: Iterable[str] | None = None
+    ) -> Iterator[Page[StoredRecord]]:
         """Yields stored records, page by page, or in parts as they arrive."""
-        limits = [] if page_size is None else [f"_limit={page_size}"]
-        first = "?" + "&".join(limits if since is None else [*limits, f"_since=%22{since}%22"])
+        asked = [] if page_size is None else [f"_limit={page_size}"]
+        if since is not None:
+            asked.append(f"_since=%22{since}%22")
+        if ids is not None:
+            asked.append(f"in_ids={quote(','.join(names_of(ids)), safe='')}")
+        first = "?" + "&".join(asked)
         while True:
             query: str | None = first
             moments: list[int] = []

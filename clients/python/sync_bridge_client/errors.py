@@ -9,6 +9,7 @@ class ClientError(Exception):
     """An error of the client; its message is meant for users.
 
     `field` names the account value that has to change; `status` and `errno` are those of the response. Each may be None.
+    `may_be_applied`: whether the response to a write was lost, so that it may have been applied.
     """
 
     def __init__(
@@ -18,8 +19,10 @@ class ClientError(Exception):
         field: AccountField | None = None,
         status: int | None = None,
         errno: int | None = None,
+        may_be_applied: bool = False,
     ) -> None:
         super().__init__(message)
         self.field = field
         self.status = status
         self.errno = errno
+        self.may_be_applied = may_be_applied

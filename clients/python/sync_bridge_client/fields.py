@@ -50,6 +50,15 @@ def fields_of(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+# What Firefox trims; Python's own `strip` takes other characters.
+_SPACES = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff" + "".join(map(chr, range(0x2000, 0x200B)))
+
+
+def trimmed(text: str) -> str:
+    """A text without surrounding white space, as Firefox trims it."""
+    return text.strip(_SPACES)
+
+
 def is_integer(value: object) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 

@@ -12,8 +12,9 @@ from .answers import TransactionResponse
 from .bookmarks import BookmarkNode, bookmark_tree, folder_named, walk
 from .crypto import ClearRecord
 from .errors import ClientError
-from .fields import names_of, quoted, text_of, texts_of
-from .sync_client import SyncClient, TransactionRequest
+from .fields import names_of, quoted, text_of, texts_of, trimmed
+from .sync_client import SyncClient
+from .transactions import TransactionRequest
 
 # Firefox removes bookmarks with a longer URL.
 _LONGEST_URL = 65_536
@@ -119,7 +120,7 @@ def check_url(url: str) -> None:
 
 def _trimmed_tags(tags: Iterable[str]) -> list[str]:
     """Trims tags like Firefox does. Raises ClientError for one that it would ignore."""
-    trimmed = [tag.strip() for tag in names_of(tags)]
+    trimmed = [trimmed(tag) for tag in names_of(tags)]
     for tag in trimmed:
         if tag == "" or len(tag.encode("utf-16-le", "surrogatepass")) // 2 > _LONGEST_TAG:
             advice = f"Firefox ignores blank tags, and those of more than {_LONGEST_TAG} characters"

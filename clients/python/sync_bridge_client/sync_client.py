@@ -1,9 +1,7 @@
 """A client for one account."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator
 from urllib.parse import quote
 
 from .account import Account, check_account
@@ -14,24 +12,18 @@ from .answers import (
     bridge_info,
     collection_infos,
     stored_record,
-    transaction_responses,
 )
 from .changes import changes
 from .collection import Collection, SyncRecord
 from .crypto import ClearRecord, KeyPair, UnreadableRecord, collection_keys, encrypt_record, key_pair_from_hex
+from .edit.edits import Edit, RemoveEdit
+from .edit.save import OnWrite, SaveResult, save, undo
+from .edit.saved import Saved
+from .edit.tree import Tree, read_tree
 from .errors import ClientError
-from .transport import ClientOptions, Requests, unknown_outcome
-
-
-@dataclass(frozen=True)
-class TransactionRequest:
-    """One request of a transaction; `data` has the fields to write: `payload`, `sortindex`, `ttl`."""
-
-    method: Literal["GET", "PUT", "DELETE"]
-    collection: str
-    id: str
-    headers: Mapping[str, str] = field(default_factory=dict)
-    data: Mapping[str, Any] | None = None
+from .fields import names_of
+from .transactions import TransactionRequest, send_transaction
+from .transport import ClientOptions, Requests
 
 
 class SyncClient:
@@ -87,20 +79,37 @@ class SyncClient:
 
         A request that fails on its own (a failed condition, a write that is not enabled) has its own status and does not affect the others.
         """
-        below: list[dict[str, Any]] = []
-        for request in requests:
-            path = self._path(f"/collections/{quote(request.collection, safe='')}/records/{quote(request.id, safe='')}")
-            each: dict[str, Any] = {"method": request.method, "path": path}
-            if request.headers:
-                each["headers"] = dict(request.headers)
-            if request.data is not None:
-                each["body"] = {"data": dict(request.data)}
-            below.append(each)
-        answer = self.requests.ask("/batch", "POST", {"requests": below})
-        responses = transaction_responses(answer.body, len(below))
-        if responses is None:
-            raise unknown_outcome()
-        return responses
+        return send_transaction(self.requests, self._path("/collections/"), requests)[0]
+
+    def strict_transaction(self, requests: Iterable[TransactionRequest]) -> tuple[list[TransactionResponse], bool]:
+        """The same, but if a request fails on its own, nothing is written. False for a bridge that does not support this."""
+        return send_transaction(self.requests, self._path("/collections/"), requests, strict=True)
+
+    def tree(self) -> Tree:
+        """Reads all bookmarks as a tree."""
+        return read_tree(self.collection("bookmarks").records())
+
+    def edit(
+        self,
+        edits: Iterable[Edit],
+        collection: str = "bookmarks",
+        shown: Iterable[SyncRecord] | None = None,
+        on_write: OnWrite | None = None,
+    ) -> SaveResult:
+        """Applies edits to the bookmarks, or to another collection, and writes the result in one transaction.
+
+        What other devices have changed meanwhile stays, and is named in `problems`. `shown`: the records that the edits were made for.
+        `on_write`: called before each write, with what undoes everything so far; nothing is written if it raises.
+        """
+        return save(self, edits, collection, shown, on_write)
+
+    def remove(self, collection: str, ids: Iterable[str], on_write: OnWrite | None = None) -> SaveResult:
+        """Deletes records on all devices; a folder of bookmarks with everything in it."""
+        return self.edit([RemoveEdit(each) for each in names_of(ids)], collection, on_write=on_write)
+
+    def undo(self, saved: Saved, on_write: OnWrite | None = None) -> SaveResult:
+        """Takes back what `edit`, `remove` or `undo` has saved, except for what was changed since."""
+        return undo(self, saved, on_write)
 
     def info(self) -> BridgeInfo:
         """Reads the root view."""

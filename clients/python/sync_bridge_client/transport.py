@@ -204,7 +204,8 @@ def _broken_off() -> ClientError:
 
 def unknown_outcome() -> ClientError:
     """The response to a write is lost."""
-    return ClientError("No response: the write may have been applied. Check before you repeat it.")
+    message = "No response: the write may have been applied. Check before you repeat it."
+    return ClientError(message, may_be_applied=True)
 
 
 def _refused(response: requests.Response) -> ClientError:

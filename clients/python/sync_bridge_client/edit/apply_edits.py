@@ -1,0 +1,330 @@
+"""Applies edits to a tree."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ..addresses import address_of
+from ..engines import read_bookmark
+from ..fields import quoted, text_of
+from .draft_tree import DraftTree
+from .edits import (
+    AddEdit,
+    ChangeEdit,
+    Edit,
+    MoveEdit,
+    Problem,
+    ProblemCode,
+    RemoveEdit,
+    invalidity,
+    is_root,
+    name_of,
+    normal_fields,
+    unique_tags,
+)
+from .tree import Item, Tree, below, same_tags, version_of
+
+_FIELDS = ("title", "address", "tags", "keyword")
+_ELSEWHERE = "by another device meanwhile"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The result of applying edits; `problems` has the edits, or their parts, that were not applied."""
+
+    tree: Tree
+    problems: list[Problem]
+
+
+def apply_edits(tree: Tree, edits: Sequence[Edit], shown: Tree | None = None) -> Applied:
+    """Applies edits in their order; pure.
+
+    Keeps what Firefox requires: no folder in itself, no item without a folder, roots and kinds as they are, one set of tags and one keyword
+    for each address. `shown`: the tree that the edits were made for. A field that has another value in `tree` was changed by another device,
+    and stays.
+    """
+    work = _Work(tree, shown or tree, DraftTree(tree), _goals_of(edits))
+    for edit in edits:
+        match edit:
+            case AddEdit():
+                _add(work, edit)
+            case ChangeEdit():
+                _change(work, edit)
+            case MoveEdit():
+                _move(work, edit)
+            case RemoveEdit():
+                _remove(work, edit)
+    _share_fields(work)
+    return Applied(work.draft.finish(), work.problems)
+
+
+@dataclass
+class _Work:
+    tree: Tree
+    shown: Tree
+    draft: DraftTree
+    # What the edits want in the end, by id: if it is there already, no other device has changed it.
+    goals: dict[str, dict[str, Any]]
+    problems: list[Problem] = field(default_factory=list)
+
+    def report(self, edit: Edit, code: ProblemCode, item_id: str, message: str) -> None:
+        self.problems.append(Problem(code, edit, item_id, message))
+
+
+def _goals_of(edits: Sequence[Edit]) -> dict[str, dict[str, Any]]:
+    goals: dict[str, dict[str, Any]] = {}
+    for edit in edits:
+        if isinstance(edit, MoveEdit):
+            goals.setdefault(edit.id, {})["parent"] = edit.folder
+        elif isinstance(edit, ChangeEdit):
+            goals.setdefault(edit.id, {}).update(normal_fields(edit.fields))
+    return goals
+
+
+def _add(work: _Work, edit: AddEdit) -> None:
+    draft, kind = work.draft, edit.kind
+
+    def invalid(reason: str) -> None:
+        name = name_of(Item("", kind, title=edit.title, address=edit.address), "")
+        work.report(edit, "invalid", edit.id, f"Cannot add {name}: {reason}")
+
+    if edit.id == "":
+        return invalid("it has no id")
+    # It was added before.
+    if draft.get(edit.id) is not None:
+        return None
+    if edit.id in work.tree.unreadable:
+        return invalid("a record that cannot be decrypted has its id")
+    fields = normal_fields({"title": edit.title, "tags": edit.tags, "keyword": edit.keyword})
+    is_link = kind in ("bookmark", "query")
+    address = address_of({"bmkUri": edit.address}) if is_link else ""
+    given = {"address": edit.address} if is_link else {}
+    reason = invalidity(kind, {**fields, "tags": edit.tags, **given})
+    if reason is not None:
+        return invalid(reason)
+    if not _has_folder(work, edit, edit.id, edit.folder):
+        return None
+    same = draft.with_address(address) if is_link else []
+    record = edit.record or {}
+    item = Item(
+        id=edit.id,
+        kind=kind,
+        title=fields["title"],
+        address=address,
+        tags=unique_tags([*(tag for other in same for tag in other.tags), *fields["tags"]]),
+        keyword=_shared_keyword(same) or _free_keyword(work, edit, fields["keyword"]),
+        added_ms=read_bookmark(record).added_ms if edit.added_ms is None else edit.added_ms,
+        record={**record, "id": edit.id},
+        version=version_of(work.tree, edit.id),
+    )
+    draft.add(item, edit.folder, edit.after, edit.before)
+    _set_shared(work, address, item.tags, item.keyword)
+    return None
+
+
+def _free_keyword(work: _Work, edit: AddEdit, keyword: str) -> str:
+    """The keyword, unless another address has it, which would lose it."""
+    if keyword == "" or not work.draft.with_keyword(keyword):
+        return keyword
+    work.report(edit, "changed", edit.id, f"Added without its keyword {quoted(keyword)}, which another address has")
+    return ""
+
+
+def _change(work: _Work, edit: ChangeEdit) -> None:
+    item = _existing(work, edit, edit.id)
+    if item is None:
+        return
+    invalid = "it is a root folder" if is_root(item) else invalidity(item.kind, edit.fields)
+    if invalid is not None:
+        work.report(edit, "invalid", edit.id, f"Cannot change {name_of(item, edit.id)}: {invalid}")
+        return
+    wanted = _unconflicted(work, edit)
+    if "title" in wanted and wanted["title"] != item.title:
+        work.draft.change(edit.id, title=wanted["title"])
+    if "address" in wanted and wanted["address"] != address_of({"bmkUri": item.address}):
+        _change_address(work, item, wanted["address"])
+    if "tags" not in wanted and "keyword" not in wanted:
+        return
+    present = work.draft.get(edit.id) or item
+    if wanted.get("keyword"):
+        _take_keyword(work, present.address, wanted["keyword"])
+    _set_shared(work, present.address, wanted.get("tags", present.tags), wanted.get("keyword", present.keyword))
+
+
+def _unconflicted(work: _Work, edit: ChangeEdit) -> dict[str, Any]:
+    """The fields to change, without those that another device has changed, which are reported."""
+    wanted = {name: value for name, value in normal_fields(edit.fields).items() if value is not None}
+    now, was = work.tree.items.get(edit.id), work.shown.items.get(edit.id)
+    for name in _FIELDS:
+        if name not in wanted or now is None or was is None or same_field(name, now, was):
+            continue
+        if same_field(name, now, _with_goal(now, work.goals.get(edit.id, {}))):
+            continue
+        del wanted[name]
+        message = f"The {name} of {name_of(now, edit.id)} was changed {_ELSEWHERE}: it stays"
+        work.report(edit, "changed", edit.id, message)
+    return wanted
+
+
+def _with_goal(item: Item, goal: Mapping[str, Any]) -> Item:
+    return replace(item, **{name: goal[name] for name in _FIELDS if goal.get(name) is not None})
+
+
+def same_field(name: str, one: Item, other: Item) -> bool:
+    """Whether two states of an item have the same value of a field, in the form that Firefox stores."""
+    left, right = (normal_fields({name: getattr(item, name)})[name] for item in (one, other))
+    return same_tags(left, right) if name == "tags" else bool(left == right)
+
+
+def _change_address(work: _Work, item: Item, address: str) -> None:
+    """Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark."""
+    others = work.draft.with_address(address)
+    work.draft.change(item.id, address=address)
+    is_last = not work.draft.with_address(item.address)
+    tags = unique_tags([*(tag for other in others for tag in other.tags), *item.tags])
+    _set_shared(work, address, tags, _shared_keyword(others) or (item.keyword if is_last else ""))
+
+
+def _take_keyword(work: _Work, address: str, keyword: str) -> None:
+    """Takes a keyword from the bookmarks of other addresses."""
+    own = address_of({"bmkUri": address})
+    for item in work.draft.with_keyword(keyword):
+        if address_of({"bmkUri": item.address}) != own:
+            work.draft.change(item.id, keyword="")
+
+
+def _set_shared(work: _Work, address: str, tags: Sequence[str], keyword: str) -> None:
+    """Sets tags and keyword of all bookmarks of an address."""
+    for item in work.draft.with_address(address):
+        if not same_tags(item.tags, tags) or item.keyword != keyword:
+            work.draft.change(item.id, tags=tuple(tags), keyword=keyword)
+
+
+def _shared_keyword(items: Sequence[Item]) -> str:
+    return next((item.keyword for item in items if item.keyword != ""), "")
+
+
+def _share_fields(work: _Work) -> None:
+    """A written bookmark must have what the others of its address have: Firefox would take it from them."""
+    for item in work.draft.changed():
+        same = [] if item.address == "" else work.draft.with_address(item.address)
+        if len(same) < 2:
+            continue
+        tags = unique_tags(tag for each in same for tag in each.tags)
+        keyword = _shared_keyword(same)
+        present = work.draft.get(item.id)
+        if present is not None and (not same_tags(present.tags, tags) or present.keyword != keyword):
+            work.draft.change(item.id, tags=tags, keyword=keyword)
+
+
+def _move(work: _Work, edit: MoveEdit) -> None:
+    item = _existing(work, edit, edit.id)
+    if item is None:
+        return
+    if is_root(item):
+        work.report(edit, "invalid", edit.id, f"Cannot move {name_of(item, edit.id)}: it is a root folder")
+        return
+    if not _has_folder(work, edit, edit.id, edit.folder):
+        return
+    now, was = work.tree.items.get(edit.id), work.shown.items.get(edit.id)
+    goal = work.goals.get(edit.id, {}).get("parent")
+    if now is not None and was is not None and now.parent != was.parent and now.parent != goal:
+        where = name_of(work.tree.items.get(now.parent), now.parent)
+        message = f"{name_of(item, edit.id)} was moved to {where} {_ELSEWHERE}: it stays there"
+        work.report(edit, "changed", edit.id, message)
+        return
+    if work.draft.is_within(edit.folder, edit.id):
+        target = name_of(work.draft.get(edit.folder), edit.folder)
+        message = f"Cannot move {name_of(item, edit.id)} into {target}, which is in it"
+        was_within = DraftTree(work.shown).is_within(edit.folder, edit.id)
+        work.report(edit, "invalid" if was_within else "changed", edit.id, message)
+        return
+    work.draft.place(edit.id, edit.folder, edit.after, edit.before)
+
+
+def _remove(work: _Work, edit: RemoveEdit) -> None:
+    draft = work.draft
+    item = draft.get(edit.id)
+    if item is not None and is_root(item):
+        work.report(edit, "invalid", edit.id, f"Cannot remove {name_of(item, edit.id)}: it is a root folder")
+        return
+    contents = draft.below(edit.id)
+    shown = [each.id for each in below(work.shown.items, edit.id)] if edit.shown is None else edit.shown
+    listed = dict.fromkeys([edit.id, *shown])
+    kept: set[str] = set()
+
+    def keep(each: Item, code: ProblemCode, reason: str) -> None:
+        kept.add(each.id)
+        work.report(edit, code, each.id, f"{name_of(each, each.id)} {reason}: it stays")
+
+    def judge(each: Item) -> None:
+        if each.id not in listed:
+            keep(each, "kept", f"was added {_ELSEWHERE}")
+        elif _is_changed(work, each.id):
+            keep(each, "changed", f"was changed {_ELSEWHERE}")
+        elif any(child in work.tree.unreadable for child in each.children):
+            keep(each, "kept", "contains a record that cannot be decrypted")
+
+    present = {edit.id, *(each.id for each in contents)}
+    for each_id in listed:
+        elsewhere = None if each_id in present else draft.get(each_id)
+        if elsewhere is not None and _is_changed(work, each_id):
+            keep(elsewhere, "changed", f"was moved {_ELSEWHERE}")
+    # It was removed before.
+    if item is None:
+        return
+    judge(item)
+    if edit.id in kept:
+        return
+    for each in contents:
+        # What is in a folder that stays, stays, and needs no name.
+        if each.parent in kept:
+            kept.add(each.id)
+        else:
+            judge(each)
+    for each in reversed(contents):
+        if each.id in kept:
+            kept.add(each.parent)
+        else:
+            draft.remove(each.id)
+    if edit.id not in kept:
+        draft.remove(edit.id)
+
+
+def _is_changed(work: _Work, item_id: str) -> bool:
+    """Whether another device has changed an item since it was shown."""
+    now, was = work.tree.items.get(item_id), work.shown.items.get(item_id)
+    if now is None or was is None or now is was:
+        return False
+    goal = work.goals.get(item_id, {})
+    if now.parent != was.parent and now.parent != goal.get("parent"):
+        return True
+    aim = _with_goal(now, goal)
+    return any(
+        not same_field(name, now, was) and not (goal.get(name) is not None and same_field(name, now, aim)) for name in _FIELDS
+    )
+
+
+def _existing(work: _Work, edit: Edit, item_id: str) -> Item | None:
+    item = work.draft.get(item_id)
+    if item is None:
+        reason = "cannot be decrypted" if item_id in work.tree.unreadable else "does not exist any more"
+        work.report(edit, "gone", item_id, f"{name_of(work.shown.items.get(item_id), item_id)} {reason}")
+    return item
+
+
+def _has_folder(work: _Work, edit: AddEdit | MoveEdit, item_id: str, folder: str) -> bool:
+    found = work.draft.get(folder)
+    if found is not None and found.kind == "folder":
+        return True
+    was = found or work.shown.items.get(folder)
+    named = text_of(edit.title or edit.address) if isinstance(edit, AddEdit) else ""
+    title = name_of(work.draft.get(item_id), named or item_id)
+    if was is not None and was.kind != "folder":
+        message = f"Cannot put {title} into {name_of(was, folder)}: it is no folder"
+        work.report(edit, "invalid", item_id, message)
+    else:
+        more = " any more" if was else ""
+        message = f"Cannot put {title} into {name_of(was, folder)}: the folder does not exist{more}"
+        work.report(edit, "folder-gone", item_id, message)
+    return False

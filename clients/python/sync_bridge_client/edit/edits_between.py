@@ -1,0 +1,134 @@
+"""The edits that lead from one tree to another."""
+
+import bisect
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ..bookmarks import ROOT_TITLES
+from .apply_edits import apply_edits, same_field
+from .draft_tree import normal_address
+from .edits import AddEdit, ChangeEdit, Edit, MoveEdit, RemoveEdit, is_root
+from .tree import Item, Tree, below
+
+_FIELDS = ("title", "address", "tags", "keyword")
+
+
+def edits_between(shown: Tree, wanted: Tree) -> list[Edit]:
+    """The edits that lead from the tree that was shown to the one that is wanted: as few moves as possible, folders before their contents.
+
+    Applied to the tree that was shown, they result in the wanted one; applied to a later one, they keep what others have changed.
+    """
+    places: list[Edit] = []
+    changes: list[ChangeEdit] = []
+    taken = {item.keyword: normal_address(item) for item in shown.items.values()}
+    folders = [root_id for root_id in ROOT_TITLES if root_id in wanted.items]
+    while folders:
+        folder = folders.pop()
+        children = [each for each in wanted.items[folder].children if each in wanted.items]
+        staying = _staying_children(shown, folder, children)
+        following = _following(children, staying)
+        for index, each in enumerate(children):
+            item, was = wanted.items[each], shown.items.get(each)
+            after = None if index == 0 else children[index - 1]
+            if was is None:
+                places.append(_add_of(item, folder, after, following[index], taken))
+            elif each not in staying:
+                places.append(MoveEdit(each, folder, after, following[index]))
+            fields = _changed_fields(was, item) if was else {}
+            if fields:
+                changes.append(ChangeEdit(each, fields))
+            if item.kind == "folder":
+                folders.append(each)
+    # First, because a bookmark takes its tags to its new address, and gives none to bookmarks that are added to the former one.
+    addresses = [edit for edit in changes if "address" in edit.fields]
+    others = [edit for edit in changes if "address" not in edit.fields]
+    edits: list[Edit] = [*addresses, *places, *others, *_removals(shown, wanted)]
+    return [*edits, *_shared_changes(apply_edits(shown, edits).tree, wanted)]
+
+
+def _shared_changes(result: Tree, wanted: Tree) -> list[Edit]:
+    """The tags and keywords that the edits leave otherwise than wanted: an address gives its own to what is added or moved to it."""
+    shared: dict[str, Item | None] = {}
+    for item in wanted.items.values():
+        address = normal_address(item)
+        other = shared.get(address, item)
+        # What bookmarks of one address disagree about is not wanted by all.
+        shared[address] = item if other is not None and _is_shared(other, item) else None
+    changes: list[Edit] = []
+    for address, wanted_item in shared.items():
+        present = wanted_item and result.items.get(wanted_item.id)
+        if address != "" and wanted_item and present and not _is_shared(present, wanted_item):
+            changes.append(ChangeEdit(wanted_item.id, _changed_fields(present, wanted_item)))
+    return changes
+
+
+def _is_shared(one: Item, other: Item) -> bool:
+    return same_field("tags", one, other) and same_field("keyword", one, other)
+
+
+def _add_of(item: Item, folder: str, after: str | None, before: str, taken: Mapping[str, str]) -> AddEdit:
+    """Without a keyword that was shown at another address: that one is changed once it is there."""
+    is_link = item.kind in ("bookmark", "query")
+    address = normal_address(item)
+    is_free = item.keyword != "" and taken.get(item.keyword, address) == address
+    return AddEdit(
+        id=item.id,
+        kind=item.kind,
+        folder=folder,
+        after=after,
+        before=before,
+        title="" if item.kind == "separator" else item.title,
+        address=address if is_link else "",
+        tags=item.tags if is_link else (),
+        keyword=item.keyword if is_link and is_free else "",
+        added_ms=item.added_ms if item.added_ms > 0 else None,
+        record=item.record if len(item.record) > 1 else None,
+    )
+
+
+def _changed_fields(was: Item, item: Item) -> dict[str, Any]:
+    if is_root(was):
+        return {}
+    return {name: getattr(item, name) for name in _FIELDS if not same_field(name, was, item)}
+
+
+def _staying_children(shown: Tree, folder: str, children: Sequence[str]) -> set[str]:
+    """Most of the children that are in the folder already, and in the same order: the longest increasing run of their places."""
+    staying = [each for each in children if each in shown.items and shown.items[each].parent == folder]
+    places = [shown.items[each].place for each in staying]
+    # By the length of a run: its smallest last place, and the index of that.
+    smallest: list[int] = []
+    ends: list[int] = []
+    previous: list[int] = []
+    for index, place in enumerate(places):
+        length = bisect.bisect_left(smallest, place)
+        previous.append(ends[length - 1] if length > 0 else -1)
+        smallest[length : length + 1] = [place]
+        ends[length : length + 1] = [index]
+    found: set[str] = set()
+    index = ends[-1] if ends else -1
+    while index >= 0:
+        found.add(staying[index])
+        index = previous[index]
+    return found
+
+
+def _following(children: Sequence[str], staying: Collection[str]) -> list[str]:
+    """For each child, the next one that stays; empty if there is none."""
+    following: list[str] = []
+    next_id = ""
+    for each in reversed(children):
+        following.append(next_id)
+        if each in staying:
+            next_id = each
+    return following[::-1]
+
+
+def _removals(shown: Tree, wanted: Tree) -> list[Edit]:
+    """One edit for each removed item whose folder stays, with what was shown below it and is removed, too."""
+    removed = {each for each in shown.items if each not in wanted.items}
+    return [
+        RemoveEdit(item.id, [each.id for each in below(shown.items, item.id) if each.id in removed])
+        for item in shown.items.values()
+        if item.id in removed and item.parent not in removed
+    ]

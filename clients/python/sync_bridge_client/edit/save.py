@@ -1,0 +1,220 @@
+"""Writes the result of edits in one transaction."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..answers import BridgeInfo, StoredRecord, TransactionResponse
+from ..collection import SyncRecord
+from ..crypto import ClearRecord
+from ..errors import ClientError
+from ..fields import quoted, text_of
+from ..transactions import TransactionRequest
+from .edit_requests import RecordWrite
+from .edits import Edit, Problem
+from .models import Model, model_of
+from .saved import KeyClient, Saved, Savings, undoing
+
+# How often edits are applied to what others have changed meanwhile.
+_MAX_ATTEMPTS = 5
+# A transaction of this many requests fits into every bridge.
+_ALWAYS_FITS = 10
+# Firefox itself uploads at most 2 MB at once.
+_MAX_BYTES = 1_500_000
+
+# Called before each write, with what undoes everything so far; nothing is written if it raises.
+OnWrite = Callable[[Saved], None]
+
+
+class EditClient(KeyClient, Protocol):
+    """What saving needs of a client."""
+
+    def encrypt(self, collection: str, clear: ClearRecord) -> str: ...
+
+    def strict_transaction(
+        self, requests: Iterable[TransactionRequest]
+    ) -> tuple[list[TransactionResponse], bool]: ...
+
+    def info(self) -> BridgeInfo: ...
+
+
+@dataclass(frozen=True)
+class SaveResult:
+    """The result of saving edits."""
+
+    # The edits, or their parts, that were not applied because another device changed the same.
+    problems: list[Problem]
+    # The number of records that were written.
+    written: int
+    # Pass it to `undo` to take the edits back; None if nothing was written.
+    saved: Saved | None
+    # The records afterwards.
+    records: list[SyncRecord]
+
+
+def save(
+    client: EditClient,
+    edits: Iterable[Edit],
+    collection: str = "bookmarks",
+    shown: Iterable[SyncRecord] | None = None,
+    on_write: OnWrite | None = None,
+) -> SaveResult:
+    """Applies edits to what is stored now, and writes the result in one transaction.
+
+    If a record has changed meanwhile, reads again and applies the same edits to that, five times at most. Raises ClientError: nothing was
+    written then, unless its message says so.
+    """
+    model = model_of(collection)
+    completed = model.complete(list(edits))
+    savings = Savings(client, collection)
+    base = None if shown is None else model.read(shown)
+    records: dict[str, SyncRecord] | None = None
+    written = 0
+    lost: ClientError | None = None
+    attempts = 0
+    while attempts < _MAX_ATTEMPTS:
+        if records is None:
+            records = _load(client, model, collection, completed, lost)
+        savings.settle(records)
+        state = model.read(records.values())
+        base = state if base is None else base
+        problems, writes = model.plan(state, completed, base)
+        _refuse_invalid(problems)
+        part = _fitting(client, model, completed, state, base, writes)
+        if not part:
+            return SaveResult(problems, written, savings.saved, list(records.values()))
+        payloads = {write.id: client.encrypt(collection, write.record) for write in part}
+        savings.add(payloads, records)
+        if on_write is not None and savings.saved is not None:
+            on_write(savings.saved)
+        requests = [_request_of(collection, write, payloads[write.id]) for write in part]
+        try:
+            responses, is_strict = client.strict_transaction(requests)
+        except ClientError as error:
+            if not error.may_be_applied:
+                raise _with_size(error, requests) from error
+            # A lost response is followed by a look at what is there: the edits are applied to that.
+            lost, records = error, None
+            attempts += 1
+            continue
+        accepted = sum(1 for response in responses if response.status == 200)
+        if accepted < len(responses):
+            # A strict transaction that was refused has written nothing, whatever it answers for each request.
+            written += 0 if is_strict else accepted
+            _refuse_others(responses, part, is_strict, collection)
+            records = None
+            attempts += 1
+            continue
+        lost, attempts = None, 0
+        written += len(part)
+        for write, response in zip(part, responses, strict=True):
+            data = response.body["data"]
+            stored = StoredRecord(write.id, data["last_modified"], payloads[write.id], data.get("sortindex"))
+            records[write.id] = SyncRecord(collection, stored, write.record, None)
+        savings.settle(records)
+        if len(part) == len(writes):
+            return SaveResult(problems, written, savings.saved, list(records.values()))
+    if lost is not None:
+        raise lost
+    times = f"other devices changed the same records {_MAX_ATTEMPTS} times meanwhile"
+    raise ClientError(f"Cannot save: {times}. Run it again", status=412)
+
+
+def undo(client: EditClient, saved: Saved, on_write: OnWrite | None = None) -> SaveResult:
+    """Takes back saved edits, except for what was changed since. Raises ClientError."""
+    edits, shown = undoing(client, saved)
+    return save(client, edits, saved.collection, shown, on_write)
+
+
+def _load(
+    client: EditClient, model: Model, collection: str, edits: Sequence[Edit], lost: ClientError | None
+) -> dict[str, SyncRecord]:
+    try:
+        return model.load(client.collection(collection), edits)
+    except ClientError:
+        if lost is not None:
+            raise lost from None
+        raise
+
+
+def _refuse_invalid(problems: Iterable[Problem]) -> None:
+    invalid = [problem.message for problem in problems if problem.code == "invalid"]
+    if invalid:
+        raise ClientError("\n".join(invalid))
+
+
+def _fitting(
+    client: EditClient, model: Model, edits: Sequence[Edit], state: Any, base: Any, writes: list[RecordWrite]
+) -> list[RecordWrite]:
+    """The writes that one transaction takes: all, or as many as belong to the first edits if these don't depend on each other.
+
+    Raises ClientError if they do: a folder that is deleted in parts comes back in part.
+    """
+    if len(writes) <= _ALWAYS_FITS:
+        return writes
+    most = client.info().max_requests
+
+    def fits(some: Sequence[RecordWrite]) -> bool:
+        return len(some) <= most and sum(300 + 1.4 * len(json.dumps(write.record)) for write in some) <= _MAX_BYTES
+
+    if fits(writes):
+        return writes
+    part = writes
+    if model.is_divisible(edits):
+        low, high = 1, len(edits)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if fits(model.plan(state, edits[:middle], base)[1]):
+                low = middle
+            else:
+                high = middle - 1
+        part = []
+        # Edits that change nothing may come before one that does.
+        while not part:
+            part = model.plan(state, edits[:low], base)[1]
+            low += 1
+    if len(part) <= most:
+        return part
+    needed = f"this takes {len(part)} requests in one transaction, and the bridge allows {most}"
+    remedy = "Its operator can raise service.batch_max_requests, or change fewer items at once"
+    raise ClientError(f"Nothing was written: {needed}. {remedy}", status=413)
+
+
+def _request_of(collection: str, write: RecordWrite, payload: str) -> TransactionRequest:
+    condition = {"If-None-Match": "*"} if write.version is None else {"If-Match": f'"{write.version}"'}
+    return TransactionRequest("PUT", collection, write.id, condition, {"payload": payload})
+
+
+def _refuse_others(
+    responses: Sequence[TransactionResponse], part: Sequence[RecordWrite], is_strict: bool, collection: str
+) -> None:
+    """Raises ClientError for a refusal that applying the edits again can't help."""
+    for write, response in zip(part, responses, strict=True):
+        if response.status in (200, 412):
+            continue
+        is_partly = not is_strict and any(each.status == 200 for each in responses)
+        effect = "Only a part was written" if is_partly else "Nothing was written"
+        what = f"writes to {collection} are not enabled on this bridge"
+        if response.status != 405:
+            what = _reason_of(response.status, write, response.body)
+        raise ClientError(f"{effect}: {what}", status=response.status)
+
+
+def _reason_of(status: int, write: RecordWrite, body: Mapping[str, Any]) -> str:
+    children = write.record.get("children")
+    if status == 413 and isinstance(children, list):
+        title = quoted(write.record.get("title", write.id))
+        return f"the folder {title} is too large for the storage with {len(children)} entries. Choose another one"
+    return f"{quoted(write.id)} was refused: {status} {text_of(body.get('message'))}".rstrip()
+
+
+def _with_size(error: ClientError, requests: Sequence[TransactionRequest]) -> ClientError:
+    """Says how large a refused transaction was."""
+    if error.status != 413:
+        return error
+    size = sum(len(str((request.data or {}).get("payload", ""))) for request in requests)
+    what = f"{len(requests)} records of {size} bytes are too large for one transaction of this bridge"
+    return ClientError(
+        f"Nothing was written: {what} (service.max_request_bytes). Change fewer items at once", status=413
+    )
