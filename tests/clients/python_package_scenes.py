@@ -25,10 +25,8 @@ from sync_bridge_client import (
     SyncClient,
     SyncRecord,
     TransactionRequest,
-    add_bookmark,
     bookmark_tree,
     check_account,
-    check_url,
     connect,
     describe_record,
     device_tabs,
@@ -48,6 +46,7 @@ from sync_bridge_client import (
 from sync_bridge_client.addresses import address_of
 from sync_bridge_client.edit.apply_edits import apply_edits
 from sync_bridge_client.edit.edit_requests import requests_of
+from sync_bridge_client.edit.edits import invalidity
 from sync_bridge_client.edit.edits_between import edits_between
 from sync_bridge_client.edit.tree import read_tree
 
@@ -118,7 +117,12 @@ def replaced() -> Any:
 
 
 def add() -> Any:
-    return asdict(add_bookmark(client(), **json.loads(ARGUMENTS[0])))
+    """Adds a bookmark; its id, or None if nothing was written."""
+    result = client().edit([AddEdit(**json.loads(ARGUMENTS[0]))])
+    if result.saved is None:
+        return None
+    before = {record.id for record in result.saved.before}
+    return {"id": next(each.id for each in result.saved.after if each.id not in before), "written": result.written}
 
 
 def misused() -> Any:
@@ -127,7 +131,7 @@ def misused() -> Any:
     account = Account(bridge_url="http://a", token=None)  # type: ignore[arg-type]
     found: List[str] = []
     for call in (
-        lambda: add_bookmark(c, "https://a.example/", tags="later"),
+        lambda: c.remove("bookmarks", "later"),
         lambda: c.changes(collections="forms"),
         lambda: c.changes(exclude="forms"),
         lambda: check_account(account),
@@ -178,9 +182,7 @@ def watch() -> Any:
 def addresses() -> Any:
     refused = []
     for url in json.load(sys.stdin):
-        try:
-            check_url(url)
-        except ClientError:
+        if invalidity("bookmark", {"address": url}) is not None:
             refused.append(url)
     return refused
 
@@ -313,7 +315,7 @@ def hostile() -> Any:
         lambda c: ["".join(form(bookmark_tree(c.collection("bookmarks").records()))) for form in EXPORT_FORMATS["bookmarks"].values()],
         lambda c: ["".join(form(map(device_tabs, c.collection("tabs").records()))) for form in EXPORT_FORMATS["tabs"].values()],
         lambda c: "".join(everything_json(c.collection("passwords").records(), {}, datetime.datetime.now())),
-        lambda c: add_bookmark(c, "https://new.example/", folder="menu", tags=["x"]),
+        lambda c: c.edit([AddEdit(address="https://new.example/", folder="menu", tags=["x"])]),
         lambda c: c.edit([ChangeEdit("aaaaaaaaaaaa", {"title": "B", "tags": ["y"]})]),
         lambda c: c.remove("bookmarks", ["ffffffffffff"]),
         lambda c: next(c.changes(since=0)),

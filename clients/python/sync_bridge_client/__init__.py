@@ -56,7 +56,6 @@ from .engines import (
 from .errors import AccountField, ClientError
 from .export_formats import EXPORT_FORMATS
 from .fields import text_of
-from .new_bookmark import AddedBookmark, add_bookmark, check_url
 from .record_formats import (
     DeviceTabs,
     device_tabs,
@@ -82,7 +81,6 @@ __all__ = [
     "Account",
     "AccountField",
     "AddEdit",
-    "AddedBookmark",
     "Bookmark",
     "BookmarkNode",
     "BridgeInfo",
@@ -118,7 +116,6 @@ __all__ = [
     "UnreadableRecord",
     "Visit",
     "VisitedPage",
-    "add_bookmark",
     "bookmark_tree",
     "bookmark_urls",
     "bookmarks_csv",
@@ -128,7 +125,6 @@ __all__ = [
     "bookmarks_markdown",
     "changes",
     "check_account",
-    "check_url",
     "collection_keys",
     "connect",
     "decrypt_record",
