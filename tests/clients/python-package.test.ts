@@ -758,6 +758,7 @@ describe('client.edit', () => {
         title: 'One',
         bmkUri: 'https://same.example/ü',
         tags: ['kept'],
+        parentid: 'unfiled',
       }
       const two = { ...one, id: 'two', bmkUri: 'https://same.example/%C3%BC', tags: [], keyword: 'k' }
       const other = { ...one, id: 'other', bmkUri: 'https://other.example/', tags: [] }

@@ -1,5 +1,6 @@
 """The records that lead from one tree to another."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..addresses import address_of
@@ -23,13 +24,14 @@ class RecordWrite:
     version: int | None
 
 
-def requests_of(before: Tree, after: Tree) -> list[RecordWrite]:
+def requests_of(before: Tree, after: Tree, also: Iterable[str] = ()) -> list[RecordWrite]:
     """The records that lead from one tree to the other, as Firefox writes them. Pure.
 
     Each item that differs, the folders whose contents differ, a tombstone for everything that was removed. Folders come first. A written
-    item must be listed by its folder and by no other, so invalid folders around it are written, too; other invalid records stay.
+    item must be listed by its folder and by no other, so invalid folders around it, and invalid records in a written folder, are written,
+    too; others stay as they are. `also`: items to write although they are the same.
     """
-    written: dict[str, None] = {}
+    written: dict[str, None] = dict.fromkeys(also)
     for item in after.items.values():
         former = before.items.get(item.id)
         if item is not former and (former is None or not _is_same_item(former, item)):
@@ -72,16 +74,28 @@ def _add_folders(after: Tree, written: dict[str, None]) -> None:
             for child in dict.fromkeys(texts_of(folder.record.get("children"))):
                 listers.setdefault(child, []).append(folder.id)
     waiting = list(written)
-    for each in waiting:
-        item = after.items[each]
+
+    def write(more: Iterable[str]) -> None:
+        for each in more:
+            if each not in written:
+                written[each] = None
+                waiting.append(each)
+
+    def is_sound(item: Item) -> bool:
+        """Whether no other record says that an item is elsewhere."""
+        is_here = all(folder == item.parent for folder in listers.get(item.id, []))
+        return is_here and item.record.get("parentid") == item.parent
+
+    for item_id in waiting:
+        item = after.items[item_id]
+        # What another folder lists, too, would be elsewhere once this one is written.
+        write(child for child in item.children if child in after.items and not is_sound(after.items[child]))
         if is_root(item):
             continue
-        stored_in = listers.get(each, [])
-        missing = [] if item.parent in stored_in or item.parent not in after.items else [item.parent]
-        for folder_id in [*missing, *(folder for folder in stored_in if folder != item.parent)]:
-            if folder_id not in written:
-                written[folder_id] = None
-                waiting.append(folder_id)
+        stored_in = listers.get(item_id, [])
+        if item.parent not in stored_in and item.parent in after.items:
+            write([item.parent])
+        write(folder for folder in stored_in if folder != item.parent)
 
 
 def record_of(tree: Tree, item: Item) -> ClearRecord:
