@@ -95,7 +95,7 @@ export async function askForItem(
   ])
 }
 
-// More matches than anybody reads; typing finds the others.
+// A longer list helps no one; typing finds the others.
 const maxFolders = 200
 
 /** Asks for a folder, with a search; null if the user cancels. */
