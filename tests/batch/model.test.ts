@@ -495,9 +495,11 @@ function normalised(value: unknown, ownTimes: Set<number>): unknown {
   return JSON.parse(text)
 }
 
-// If the response to a deletion was lost, its earliest possible timestamp is reported.
+// If the response to a deletion was lost, its earliest possible timestamp is reported, after the snapshot or after the upload.
 function ownTimesOf(log: AppliedWrite[]): Set<number> {
-  return new Set(log.flatMap(({ by, timestamp, since }) => (by === 'us' ? [timestamp, since + 10] : [])))
+  return new Set(
+    log.flatMap(({ by, timestamp, since }) => (by === 'us' ? [timestamp, since + 10, timestamp + 10] : [])),
+  )
 }
 
 function contentOf(records: Map<string, SyncRecord>) {
