@@ -1,18 +1,19 @@
 import type { Batches } from './batches.ts'
-import { code, jsonReply, Refusal, type Reply } from './http.ts'
+import { type Bso, formatRecord, payloadBytes } from './bso.ts'
+import type { Dialect } from './dialect.ts'
 import { selectPage, renderPage } from './listing.ts'
-import { configurationDocument, type Quirks, type Switches } from './options.ts'
+import { configurationDocument, type Switches } from './options.ts'
+import { code, jsonReply, Refusal, type Reply } from './reply.ts'
 import type { InfoPage, StorageRequest } from './storage-request.ts'
 import type { Storage } from './storage.ts'
 import { formatSeconds } from './timestamps.ts'
-import { type Bso, formatRecord, payloadBytes } from './upload.ts'
 
 /** One storage request inside its transaction. */
 export interface Operation extends StorageRequest {
   storage: Storage
   batches: Batches
   switches: Switches
-  quirks: Quirks
+  dialect: Dialect
   uid: number
   /** The time of the transaction in milliseconds: exact, and rounded to the timestamp of its writes. */
   nowMs: number
@@ -34,7 +35,7 @@ export function putItem(operation: Operation): Reply {
   checkQuota(operation)
   storage.put(uid, collection, { id, ...fields }, timestamp)
   storage.touch(uid, collection, timestamp)
-  return { ...jsonReply(formatSeconds(timestamp), timestamp), headers: quotaHeaders(operation) }
+  return jsonReply(formatSeconds(timestamp), timestamp)
 }
 
 /**
@@ -76,15 +77,15 @@ export function postCollection(operation: Operation): Reply {
 
 /** Answers DELETE /storage/<collection>, with or without ids. */
 export function deleteCollection(operation: Operation): Reply {
-  const { storage, batches, uid, collection, query, timestamp, quirks } = operation
+  const { storage, batches, uid, collection, query, timestamp } = operation
   if (query.ids === null) {
     storage.deleteCollection(uid, collection, timestamp)
     batches.discard(uid, collection)
-    return deletedReply(storage.storeTimestamp(uid), quirks.isPython)
+    return jsonReply(formatSeconds(storage.storeTimestamp(uid)))
   }
   storage.deleteItems(uid, collection, query.ids)
   storage.touch(uid, collection, timestamp)
-  return { ...deletedReply(timestamp, quirks.isPython), lastModified: timestamp }
+  return jsonReply(formatSeconds(timestamp), timestamp)
 }
 
 function store(operation: Operation, staged: readonly Bso[] = []): Reply {
@@ -93,18 +94,18 @@ function store(operation: Operation, staged: readonly Bso[] = []): Reply {
   for (const bso of upload.valid) storage.put(uid, collection, bso, timestamp)
   storage.touch(uid, collection, timestamp)
   const body = `{"modified":${formatSeconds(timestamp)},${formatOutcome(upload)}}`
-  return { ...jsonReply(body, timestamp), headers: quotaHeaders(operation) }
+  return jsonReply(body, timestamp)
 }
 
 // If the database fails, the status is still 202, and every record of the request is reported as failed.
 function stage(operation: Operation, request: { kind: 'start' } | { kind: 'append'; id: string }): Reply {
-  const { batches, uid, collection, nowMs, upload, limits, quirks } = operation
+  const { batches, uid, collection, nowMs, upload, limits, dialect } = operation
   const id = request.kind === 'start' ? batches.start(uid, collection, nowMs) : request.id
   const batch = batches.find(id, uid, collection, nowMs)
   checkQuota(operation, new Map([...batch.staged, ...upload.valid.map((bso) => [bso.id, bso] as const)]))
   const isStaged = batches.append(batch, upload.valid, limits)
-  // PostgreSQL rolls back the whole transaction, including a batch that it started.
-  if (!isStaged && request.kind === 'start' && !quirks.appendOverwritesAll) batches.take(id)
+  // The whole transaction is rolled back, including a batch that it started.
+  if (!isStaged && request.kind === 'start' && !dialect.keepsRecordsBeforeFailure) batches.take(id)
   const outcome = isStaged
     ? upload
     : { valid: [], failed: { ...upload.failed, ...databaseErrors(upload.valid) } }
@@ -113,12 +114,12 @@ function stage(operation: Operation, request: { kind: 'start' } | { kind: 'appen
 
 // A commit may contain more records. A ttl counts from the commit.
 function commit(operation: Operation, id: string): Reply {
-  const { batches, uid, collection, nowMs, timestamp, upload, quirks } = operation
+  const { batches, uid, collection, nowMs, timestamp, upload, dialect } = operation
   batches.find(id, uid, collection, nowMs)
-  const failing = upload.valid.findIndex(({ payload = '' }) => !quirks.storable.test(payload))
+  const failing = upload.valid.findIndex(({ payload = '' }) => !dialect.canStore(payload))
   if (failing < 0) return store(operation, batches.take(id))
-  // MySQL keeps the records before the failure. PostgreSQL rolls everything back, and the server still returns 200.
-  if (quirks.appendOverwritesAll) {
+  // Everything is rolled back, and the server still returns 200.
+  if (dialect.keepsRecordsBeforeFailure) {
     store({ ...operation, upload: { valid: upload.valid.slice(0, failing), failed: {} } }, batches.take(id))
   }
   const outcome = { valid: [], failed: { ...upload.failed, ...databaseErrors(upload.valid) } }
@@ -133,14 +134,9 @@ function formatOutcome({ valid, failed }: Operation['upload']): string {
   return `"success":${JSON.stringify(valid.map(({ id }) => id))},"failed":${JSON.stringify(failed)}`
 }
 
-function deletedReply(timestamp: number, isPython: boolean): Reply {
-  const seconds = formatSeconds(timestamp)
-  return jsonReply(isPython ? `{"modified":${seconds}}` : seconds)
-}
-
 /** Answers GET /info/<page>; see Sync 1.5 API, "General Info". */
 export function readInfo(page: InfoPage, operation: Operation): Reply {
-  const { storage, uid, nowMs, switches, quirks } = operation
+  const { storage, uid, nowMs, switches } = operation
   switch (page) {
     case 'collections':
       return mapReply(
@@ -152,10 +148,8 @@ export function readInfo(page: InfoPage, operation: Operation): Reply {
       return mapReply(
         storage.usage(uid, nowMs).map(({ collection, bytes }) => [collection, formatFloat(bytes / 1024)]),
       )
-    case 'quota': {
-      const quota = quirks.isPython ? switches.quotaKilobytes : null
-      return jsonReply(`[${formatFloat(usedKilobytes(operation))},${quota}]`)
-    }
+    case 'quota':
+      return jsonReply(`[${formatFloat(usedKilobytes(operation))},null]`)
     case 'configuration':
       return jsonReply(JSON.stringify(configurationDocument(switches)), 0)
     default:
@@ -164,10 +158,10 @@ export function readInfo(page: InfoPage, operation: Operation): Reply {
 }
 
 /** Answers the DELETE of the whole store. */
-export function deleteStore({ storage, batches, uid, quirks }: Operation): Reply {
+export function deleteStore({ storage, batches, uid }: Operation): Reply {
   storage.deleteStore(uid)
   batches.discard(uid)
-  return jsonReply(quirks.isPython ? '{}' : 'null')
+  return jsonReply('null')
 }
 
 function mapReply(entries: [name: string, json: string][]): Reply {
@@ -188,15 +182,7 @@ function checkQuota(operation: Operation, staged: ReadonlyMap<string, Bso> = new
   }
 }
 
-// The total size of unexpired payloads in the store.
-function usedKilobytes({ storage, uid, nowMs }: Operation): number {
+/** The total size of unexpired payloads in the store. */
+export function usedKilobytes({ storage, uid, nowMs }: Operation): number {
   return storage.usage(uid, nowMs).reduce((sum, { bytes }) => sum + bytes, 0) / 1024
-}
-
-// The Python server sends this header when less than 1 MB of the quota is left.
-function quotaHeaders(operation: Operation): Record<string, string> {
-  const { quotaKilobytes } = operation.switches
-  if (quotaKilobytes === null || !operation.quirks.isPython) return {}
-  const left = Math.max(0, Math.floor(quotaKilobytes - usedKilobytes(operation)))
-  return left < 1024 ? { 'X-Weave-Quota-Remaining': String(left) } : {}
 }

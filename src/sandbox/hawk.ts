@@ -1,39 +1,38 @@
 import { createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
-import { Refusal, type RequestTarget } from './http.ts'
-import type { Quirks } from './options.ts'
+import type { RequestTarget } from './http.ts'
+import { Refusal } from './reply.ts'
 import type { SandboxClock } from './timestamps.ts'
 
 /** What the signature check depends on. */
 export interface HawkParts {
   tokens: Tokens
   clock: SandboxClock
-  quirks: Quirks
   /** Uids of accounts that moved to another node. */
   movedUids: ReadonlySet<number>
 }
 
 const weekSeconds = 7 * 24 * 3600
 const longestSkewSeconds = 52 * weekSeconds
-const pythonGraceSeconds = 2 * 3600
 
 /**
  * The token that signed the request; throws 401 if the signature is invalid. Like the real server, neither remembers
  * nonces nor hashes bodies; see Sync 1.5 API, "API Access and Discovery".
  */
 export function checkHawk(request: Request, target: RequestTarget, parts: HawkParts): TokenContents {
-  const attributes = readAttributes(request.headers.get('Authorization') ?? '', parts.quirks.isPython)
+  const attributes = readAttributes(request.headers.get('Authorization') ?? '')
   const { id = '', ts = '', mac = '' } = attributes ?? {}
   const contents = parts.tokens.open(id)
-  if (attributes === null || contents === null || parts.movedUids.has(contents.uid)) throw refused(parts)
+  if (attributes === null || contents === null || parts.movedUids.has(contents.uid)) throw new Refusal(401)
+  // Accepts an expired token for info/collections, like the real server: clients request it first.
+  const isGraced = target.path === `/1.5/${contents.uid}/info/collections`
   const nowSeconds = Math.floor(parts.clock.nowMs() / 1000)
-  if (Math.round(contents.expires) + graceSeconds(target, contents, parts) <= nowSeconds) throw refused(parts)
+  if (Math.round(contents.expires) <= nowSeconds && !isGraced) throw new Refusal(401)
   const origin = readOrigin(request.headers)
   const key = parts.tokens.keyOf(id, contents.salt)
   const lines = { ...attributes, method: request.method, ...origin }
   const isSigned = spellings(target).some((raw) => isSame(computeMac(key, { ...lines, target: raw }), mac))
-  if (!isSigned) throw refused(parts)
-  if (Math.abs(nowSeconds - Number(ts)) > longestSkewSeconds) throw refused(parts)
-  if (parts.quirks.isPython && !isNode(contents.node, origin)) throw refused(parts)
+  if (!isSigned) throw new Refusal(401)
+  if (Math.abs(nowSeconds - Number(ts)) > longestSkewSeconds) throw new Refusal(401)
   return contents
 }
 
@@ -68,10 +67,9 @@ interface Attributes {
   ext?: string
 }
 
-// The Rust server requires the capital letter of the scheme; app and dlg are parsed but not part of the MAC.
-function readAttributes(header: string, anyCase: boolean): Attributes | null {
-  const scheme = anyCase ? /^hawk /i : /^Hawk /
-  if (!scheme.test(header)) return null
+// The server requires the capital letter of the scheme; app and dlg are parsed but not part of the MAC.
+function readAttributes(header: string): Attributes | null {
+  if (!header.startsWith('Hawk ')) return null
   const found: Record<string, string> = {}
   for (const part of header.slice(5).split(/, */)) {
     const [, name, value] = /^(id|ts|nonce|mac|hash|ext|app|dlg)="([^"\\]*)"$/.exec(part.trim()) ?? []
@@ -85,7 +83,7 @@ function readAttributes(header: string, anyCase: boolean): Attributes | null {
 }
 
 // Headers of a proxy say which address the client used; the Host header is the fallback.
-function readOrigin(headers: Headers): { scheme: string; host: string; port: string } {
+function readOrigin(headers: Headers): { host: string; port: string } {
   const forwarded = headers.get('Forwarded')?.split(',')[0] ?? ''
   const authority =
     /(?:^|;)\s*host="?([^";]+)/i.exec(forwarded)?.[1] ??
@@ -97,22 +95,7 @@ function readOrigin(headers: Headers): { scheme: string; host: string; port: str
     headers.get('X-Forwarded-Proto')?.split(',')[0]?.trim() ??
     'http'
   const [host = '', port] = authority.toLowerCase().split(':')
-  return { scheme, host, port: port ?? (scheme === 'https' ? '443' : '80') }
-}
-
-// Accepts an expired token for info/collections, like the real server: clients request it first.
-function graceSeconds(target: RequestTarget, { uid }: TokenContents, { quirks }: HawkParts): number {
-  if (target.path !== `/1.5/${uid}/info/collections`) return 0
-  return quirks.isPython ? pythonGraceSeconds : Number.POSITIVE_INFINITY
-}
-
-function isNode(
-  node: string,
-  { scheme, host, port }: { scheme: string; host: string; port: string },
-): boolean {
-  const url = URL.parse(node)
-  if (url === null || url.protocol !== `${scheme}:`) return false
-  return url.hostname === host && (url.port || (scheme === 'https' ? '443' : '80')) === port
+  return { host, port: port ?? (scheme === 'https' ? '443' : '80') }
 }
 
 // The runtime escapes these characters if the request did not; the signature shows which form was sent.
@@ -125,10 +108,6 @@ function spellings({ raw, path }: RequestTarget): string[] {
 function isSame(left: string, right: string): boolean {
   const [a, b] = [Buffer.from(left), Buffer.from(right)]
   return a.length === b.length && timingSafeEqual(a, b)
-}
-
-function refused({ quirks }: HawkParts): Refusal {
-  return new Refusal(401, 0, quirks.isPython ? { 'WWW-Authenticate': 'Hawk' } : {})
 }
 
 /** The contents of a token id, under their original names. The storage uses only uid, node, expires and salt. */

@@ -1,7 +1,7 @@
-import type { Quirks } from './options.ts'
-import type { ListFormat, ListQuery, Offset, Sort } from './storage-request.ts'
+import { formatRecord } from './bso.ts'
+import type { Dialect } from './dialect.ts'
+import type { ListFormat, ListQuery, Offset } from './storage-request.ts'
 import type { Storage } from './storage.ts'
-import { formatRecord } from './upload.ts'
 
 /** One page of a list, selected but not yet read. */
 interface Page {
@@ -15,26 +15,15 @@ interface Page {
 
 const chunkBytes = 256 * 1024
 
-const orders: Record<Sort, string> = {
-  newest: 'modified DESC, id DESC',
-  oldest: 'modified, id',
-  // Only PostgreSQL orders records with the same sortindex explicitly; the others use the order of their keys.
-  index: 'sortindex DESC, key',
-  // Not the insertion order, so that a client that relies on it fails in tests.
-  none: 'key',
-}
-
 /** Selects the rows for a list query. */
 export function selectPage(
   storage: Storage,
-  scope: { uid: number; collection: string; nowMs: number; listCap: number | null; quirks: Quirks },
+  scope: { uid: number; collection: string; nowMs: number; listCap: number | null; dialect: Dialect },
   query: ListQuery,
 ): Page {
-  const isOrdered = query.full || !scope.quirks.unorderedIds
-  const usual = isOrdered ? scope.quirks.defaultSort : 'none'
-  const sort = query.sort === null || query.sort === 'none' ? usual : query.sort
+  const { sql: order, position } = scope.dialect.orderOf(query)
   const limit = smallest(query.limit, scope.listCap)
-  if (limit === 0) return { rows: new Float64Array(), bytes: 0, nextOffset: isOrdered ? '0' : null }
+  if (limit === 0) return { rows: new Float64Array(), bytes: 0, nextOffset: '0' }
   const conditions = ['uid = ? AND collection = ? AND gone = 0 AND expiry > ?']
   const values: (number | string)[] = [scope.uid, scope.collection, scope.nowMs]
   const restrict = (condition: string, ...more: (number | string)[]) => {
@@ -45,13 +34,9 @@ export function selectPage(
   if (newer !== null) restrict('modified > ?', newer)
   if (older !== null) restrict('modified < ?', older)
   if (ids !== null) restrict(`key IN (${ids.map(() => '?').join()})`, ...ids.map((id) => storage.keyOf(id)))
-  if (typeof offset?.from === 'number' && sort !== 'index') {
-    restrict(sort === 'oldest' ? 'modified >= ?' : 'modified <= ?', offset.from)
+  if (typeof offset?.from === 'number' && query.sort !== 'index') {
+    restrict(query.sort === 'oldest' ? 'modified >= ?' : 'modified <= ?', offset.from)
   }
-  const order =
-    sort === 'index' && scope.quirks.unsortedFirst
-      ? 'sortindex IS NULL DESC, sortindex DESC, id DESC'
-      : orders[sort]
   // SQLite would scan the whole collection in its order.
   const index = ids === null ? '' : ' INDEXED BY bso_key'
   const sql = `SELECT row, modified, bytes FROM bso${index} WHERE ${conditions.join(' AND ')}
@@ -61,11 +46,10 @@ export function selectPage(
     .values(...values, limit === null ? -1 : limit + 1, offset?.skip ?? 0) as [number, number, number][]
   const hasMore = limit !== null && found.length > limit
   if (hasMore) found.pop()
-  const byTime = query.full && (sort === 'newest' || sort === 'oldest') && !scope.quirks.plainOffsets
   return {
     rows: Float64Array.from(found, ([row]) => row),
     bytes: found.reduce((sum, [, , bytes]) => sum + bytes, 0),
-    nextOffset: hasMore ? formatNext(found, offset, byTime) : null,
+    nextOffset: hasMore ? formatNext(found, offset, position === 'time') : null,
   }
 }
 

@@ -1,15 +1,16 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { Accounts } from './accounts.ts'
 import { Batches } from './batches.ts'
+import type { BsoFields, StoredRecord } from './bso.ts'
+import { mozilla } from './dialect.ts'
 import { createTokens } from './hawk.ts'
 import { listen } from './http.ts'
-import { initialSwitches, postgres, type SandboxOptions, type Switches } from './options.ts'
+import { initialSwitches, type SandboxOptions, type Switches } from './options.ts'
 import { SandboxUser, type UserOptions } from './sandbox-user.ts'
 import { createStorageServer } from './storage-server.ts'
 import { Storage, type TimedRecord } from './storage.ts'
 import { createClock, quantumMs } from './timestamps.ts'
 import { createTokenServer } from './token-server.ts'
-import type { BsoFields, StoredRecord } from './upload.ts'
 
 export type { SandboxOptions } from './options.ts'
 
@@ -57,18 +58,18 @@ const firstUid = 101
 
 /** Starts an empty token server and storage node on loopback. */
 export async function startSandbox(options: SandboxOptions = {}): Promise<Sandbox> {
-  const { hostname = '127.0.0.1', quirks = postgres, tokenPort, storagePort, onRequest } = options
+  const { hostname = '127.0.0.1', dialect = mozilla, tokenPort, storagePort, onRequest } = options
   const secret = randomBytes(32).toString('base64url')
-  const clock = createClock(options.clock ?? Date.now, quirks.isPython)
-  const switches = initialSwitches(options, quirks)
+  const clock = createClock(options.clock ?? Date.now, dialect.timestampAt)
+  const switches = initialSwitches(options, dialect)
   const movedUids = new Set<number>()
-  const storage = new Storage(quirks)
-  const batches = new Batches(storage, quirks)
+  const storage = new Storage(dialect)
+  const batches = new Batches(storage, dialect)
   const accounts = new Accounts(firstUid)
   const parts = {
     clock,
     switches,
-    quirks,
+    dialect,
     movedUids,
     storage,
     batches,

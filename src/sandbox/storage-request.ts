@@ -1,17 +1,12 @@
+import { idPattern, type BsoFields } from './bso.ts'
+import type { Dialect, Sort } from './dialect.ts'
 import { checkHawk, type HawkParts } from './hawk.ts'
-import { Refusal, type Reply, type RequestTarget } from './http.ts'
-import { limitsFor, type Limits, type Switches } from './options.ts'
+import type { RequestTarget } from './http.ts'
+import { limitsFor, type Limits } from './limits.ts'
+import type { Switches } from './options.ts'
+import { Refusal, type Reply } from './reply.ts'
 import { parseSeconds, quantumMs } from './timestamps.ts'
-import {
-  checkAnnounced,
-  idPattern,
-  readBody,
-  readBodyType,
-  readItemBody,
-  readUpload,
-  type BsoFields,
-  type Upload,
-} from './upload.ts'
+import { checkAnnounced, readBody, readBodyType, readItemBody, readUpload, type Upload } from './upload.ts'
 
 /** A storage request, parsed and validated without reading stored data. */
 export interface StorageRequest {
@@ -41,30 +36,27 @@ export type ListFormat = 'json' | 'newlines'
  * headers, query, body. Throws Refusal.
  */
 export async function readRequest(
-  { switches, quirks, ...rest }: HawkParts & { switches: Switches },
+  { switches, dialect, ...rest }: HawkParts & { switches: Switches; dialect: Dialect },
   request: Request,
   target: RequestTarget,
 ): Promise<StorageRequest> {
   const { method, headers } = request
   const route = matchRoute(method, target.path)
   const isConfiguration = route.kind === 'info' && route.page === 'configuration'
-  if (!isConfiguration || quirks.isPython) {
-    const token = checkHawk(request, target, { ...rest, quirks })
-    if (token.uid !== route.uid) throw new Refusal(quirks.isPython ? 401 : 400)
-  }
+  if (!isConfiguration && checkHawk(request, target, rest).uid !== route.uid) throw new Refusal(400)
   const collection = 'collection' in route ? route.collection : ''
   const id = 'id' in route ? route.id : ''
   const limits = limitsFor(switches.limits, collection)
   const isUpload = method === 'POST' || method === 'PUT'
   const format = route.kind === 'collection' && !isUpload ? readFormat(headers) : 'json'
-  const type = isUpload ? readBodyType(request, quirks) : 'application/json'
+  const type = isUpload ? readBodyType(request, dialect) : 'application/json'
   const text = isUpload ? await readBody(request, limits) : ''
-  const query = readListQuery(target.query, quirks.isPython)
+  const query = readListQuery(target.query, dialect)
   const isPost = method === 'POST'
   const batch = isPost ? readBatchRequest(target.query, switches.batching) : ({ kind: 'none' } as const)
   if (isPost) checkAnnounced(headers, limits)
   const precondition = isConfiguration ? noPrecondition : readPrecondition(headers)
-  const rules = { collection, limits, quirks }
+  const rules = { collection, limits, dialect }
   return {
     method,
     route,
@@ -195,9 +187,6 @@ function readHeader(headers: Headers, name: string): number | null {
   return timestamp
 }
 
-/** The sort orders of a list. */
-export type Sort = 'newest' | 'oldest' | 'index' | 'none'
-
 /** Where a page begins: after `skip` records, counted from the start of the list or from a timestamp. */
 export interface Offset {
   /** Milliseconds; null if counted from the start. */
@@ -221,14 +210,14 @@ const maxLimit = 4_294_967_295
 const known = new Set(['ids', 'newer', 'older', 'full', 'limit', 'offset', 'sort'])
 
 /** Parses the query; throws 400 for values that the storage rejects. See Sync 1.5 API, "GET /storage/<collection>". */
-function readListQuery(text: string, isPython: boolean): ListQuery {
+function readListQuery(text: string, dialect: Dialect): ListQuery {
   const found = new Map<string, string>()
   for (const [name, value] of new URLSearchParams(text)) {
     if (known.has(name) && found.has(name)) throw new Refusal(400)
     found.set(name, value)
   }
   const query: ListQuery = {
-    ids: read(found, 'ids', (value) => readIds(value, isPython)),
+    ids: read(found, 'ids', (value) => readIds(dialect.splitIds(value))),
     newer: read(found, 'newer', parseSeconds),
     older: read(found, 'older', parseSeconds),
     full: found.has('full'),
@@ -254,11 +243,7 @@ function read<T>(found: Map<string, string>, name: string, reader: (value: strin
   return result
 }
 
-function readIds(value: string, isPython: boolean): string[] | null {
-  const ids = value
-    .split(',')
-    .map((id) => id.trim())
-    .filter((id) => id !== '' || isPython)
+function readIds(ids: string[]): string[] | null {
   return ids.length <= maxIds && ids.every((id) => idPattern.test(id)) ? ids : null
 }
 

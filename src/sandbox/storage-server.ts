@@ -1,4 +1,5 @@
 import type { Batches } from './batches.ts'
+import type { Dialect } from './dialect.ts'
 import {
   deleteCollection,
   deleteItem,
@@ -9,10 +10,12 @@ import {
   postCollection,
   putItem,
   readInfo,
+  usedKilobytes,
 } from './handlers.ts'
 import type { HawkParts } from './hawk.ts'
-import { dockerflow, Refusal, type Reply, type RequestTarget } from './http.ts'
+import { dockerflow, type RequestTarget } from './http.ts'
 import type { Switches } from './options.ts'
+import { Refusal, type Reply } from './reply.ts'
 import { failedPrecondition, type Route, readRequest, type StorageRequest } from './storage-request.ts'
 import type { Storage } from './storage.ts'
 import { formatSeconds } from './timestamps.ts'
@@ -22,6 +25,7 @@ interface StorageServerParts extends HawkParts {
   storage: Storage
   batches: Batches
   switches: Switches
+  dialect: Dialect
 }
 
 /** Firefox for iOS before version 20, which crashes on some responses and is rejected. */
@@ -41,27 +45,16 @@ export function createStorageServer(
     try {
       if (parts.switches.latencyMs > 0) await Bun.sleep(parts.switches.latencyMs)
       const read = await readRequest(parts, request, target)
-      return toResponse(parts, startedAt, request.method, await transact(parts, read))
+      return toResponse(startedAt, await transact(parts, read))
     } catch (error) {
       if (!(error instanceof Refusal)) throw error
-      return toResponse(parts, startedAt, request.method, toReply(parts, error))
+      return toResponse(startedAt, toReply(error))
     }
   }
 }
 
-// The Python server waits one quantum before it reports a conflict.
 async function transact(parts: StorageServerParts, request: StorageRequest): Promise<Reply> {
-  try {
-    return await attempt(parts, request)
-  } catch (error) {
-    if (!parts.quirks.isPython || !(error instanceof Refusal) || error.status !== 503) throw error
-    await Bun.sleep(10)
-    return attempt(parts, request)
-  }
-}
-
-async function attempt(parts: StorageServerParts, request: StorageRequest): Promise<Reply> {
-  const { storage, switches, quirks } = parts
+  const { storage, switches, dialect } = parts
   const { method, route, collection } = request
   const isNew = () => storage.collectionTimestamp(route.uid, collection) === 0
   const isFirstWrite = method !== 'GET' && collection !== '' && isNew()
@@ -71,7 +64,7 @@ async function attempt(parts: StorageServerParts, request: StorageRequest): Prom
   // A collection that was never written to has no row that its first writers could lock.
   const operation = begin(parts, request)
   await switches.onFirstWrite()
-  if (quirks.kind === 'mysql' && !isNew()) throw new Refusal(500)
+  if (!isNew()) dialect.meetFirstWriter()
   return storage.transaction(() => perform(operation))
 }
 
@@ -92,7 +85,11 @@ function perform(operation: Operation): Reply {
   const failed = failedPrecondition(operation.precondition, operation.resource)
   if (failed !== null) return failed
   const reply = handle(operation)
-  return { ...reply, lastModified: reply.lastModified ?? operation.resource }
+  const { dialect, method, route, switches } = operation
+  const usage = { usedKilobytes: () => usedKilobytes(operation), quotaKilobytes: switches.quotaKilobytes }
+  const page = route.kind === 'info' ? route.page : null
+  const spoken = dialect.finishReply(reply, { method, resource: page ?? route.kind, ...usage })
+  return { ...spoken, lastModified: spoken.lastModified ?? operation.resource }
 }
 
 function handle(operation: Operation): Reply {
@@ -124,21 +121,14 @@ function resourceTimestamp(storage: Storage, route: Route, nowMs: number): numbe
   }
 }
 
-function toReply({ quirks }: StorageServerParts, { status, code, headers }: Refusal): Reply {
-  const number = status === 400 && code === 0 && quirks.isPython ? 1 : code
-  return { status, body: number === null ? null : String(number), headers }
+function toReply({ status, code, headers }: Refusal): Reply {
+  return { status, body: code === null ? null : String(code), headers }
 }
 
 // X-Weave-Timestamp is the time of the request, or X-Last-Modified if that is later.
-function toResponse(
-  { quirks }: StorageServerParts,
-  startedAt: number,
-  method: string,
-  reply: Reply,
-): Response {
+function toResponse(startedAt: number, reply: Reply): Response {
   const { status, body, contentType = 'application/json', lastModified, headers = {} } = reply
-  const isWritten = quirks.isPython && method !== 'GET' && lastModified !== undefined && status < 300
-  const time = isWritten ? lastModified : Math.max(startedAt, lastModified ?? 0)
+  const time = Math.max(startedAt, lastModified ?? 0)
   const common: Record<string, string> = { 'X-Weave-Timestamp': formatSeconds(time) }
   if (lastModified !== undefined) common['X-Last-Modified'] = formatSeconds(lastModified)
   if (body !== null) common['Content-Type'] = contentType

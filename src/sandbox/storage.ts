@@ -1,7 +1,7 @@
 import { Database } from 'bun:sqlite'
-import { Refusal } from './http.ts'
-import type { Quirks } from './options.ts'
-import type { Bso, StoredRecord } from './upload.ts'
+import type { Bso, StoredRecord } from './bso.ts'
+import type { Dialect } from './dialect.ts'
+import { Refusal } from './reply.ts'
 
 /** A record for bulk loading, with its timestamp and expiry in milliseconds. */
 export interface TimedRecord {
@@ -51,15 +51,13 @@ const schema = (collation: 'BINARY' | 'NOCASE') => `
 /** All stores of one sandbox. Times are milliseconds; missing records and collections have the timestamp 0. */
 export class Storage {
   readonly database = new Database(':memory:')
-  readonly #quirks: Quirks
+  readonly #dialect: Dialect
   #openSnapshots = 0
 
-  constructor(quirks: Quirks) {
-    this.#quirks = quirks
+  constructor(dialect: Dialect) {
+    this.#dialect = dialect
     this.database.run('PRAGMA journal_mode = MEMORY')
-    for (const statement of schema(quirks.foldsIds ? 'NOCASE' : 'BINARY')
-      .split(';')
-      .slice(0, -1)) {
+    for (const statement of schema(dialect.collation).split(';').slice(0, -1)) {
       this.database.run(statement)
     }
   }
@@ -69,7 +67,7 @@ export class Storage {
     return this.database.transaction(work)()
   }
 
-  /** The latest timestamp of all collections; deleted collections still count, except on the Python server. */
+  /** The latest timestamp of all collections; deleted collections still count. */
   storeTimestamp(uid: number): number {
     const newest = `SELECT max(modified) AS modified FROM (
       SELECT modified FROM collection WHERE uid = ?1 UNION ALL SELECT modified FROM tombstone WHERE uid = ?1)`
@@ -80,10 +78,10 @@ export class Storage {
     return this.#timestamp('SELECT modified FROM collection WHERE uid = ? AND name = ?', uid, collection)
   }
 
-  /** The timestamp for preconditions on a record; on some servers, that of an expired one counts. */
+  /** The timestamp for preconditions on a record; that of an expired one counts. */
   itemTimestamp(uid: number, collection: string, id: string, nowMs: number): number {
     const row = this.#find(uid, collection, id)
-    return row === null || (row.expiry <= nowMs && !this.#quirks.expiredCounts) ? 0 : row.modified
+    return row === null || (row.expiry <= nowMs && !this.#dialect.expiredCounts) ? 0 : row.modified
   }
 
   /** Timestamps by collection name. */
@@ -116,7 +114,7 @@ export class Storage {
    * staged. Without a ttl, an expired record keeps its expiry and stays hidden, because the servers only update the row.
    */
   put(uid: number, collection: string, bso: Bso, timestamp: number, wasStaged = false): void {
-    if (!this.#quirks.storable.test(bso.payload ?? '')) throw new Refusal(500)
+    if (!this.#dialect.canStore(bso.payload ?? '')) throw new Refusal(500)
     const old = this.#find(uid, collection, bso.id)
     const changes = wasStaged || bso.payload !== undefined || bso.sortindex !== undefined
     this.#remove('row = ?', old?.row ?? -1)
@@ -159,7 +157,7 @@ export class Storage {
     this.#remove('uid = ? AND collection = ? AND gone = 0', uid, collection)
     this.database.query('DELETE FROM collection WHERE uid = ? AND name = ?').run(uid, collection)
     // The tombstone prevents the store's timestamp from going back.
-    if (existed && !this.#quirks.isPython) {
+    if (existed && this.#dialect.keepsStoreTimestamp) {
       this.database.query('INSERT OR REPLACE INTO tombstone VALUES (?, ?)').run(uid, timestamp)
     }
   }
@@ -185,7 +183,7 @@ export class Storage {
 
   /** The key of a record in the table. */
   keyOf(id: string): string {
-    return this.#quirks.foldsIds ? id.toLowerCase().replace(/ {1,64}$/, '') : id
+    return this.#dialect.keyOf(id)
   }
 
   close(): void {

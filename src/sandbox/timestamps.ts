@@ -11,13 +11,13 @@ export interface SandboxClock {
   moveTo(ms: number): void
 }
 
-/** Wraps a wall clock in milliseconds. The Python server rounds timestamps up, the Rust ones down. */
-export function createClock(wallClock: () => number, roundsUp: boolean): SandboxClock {
+/** Wraps a wall clock in milliseconds; `timestampAt` rounds to the quantum. */
+export function createClock(wallClock: () => number, timestampAt: (ms: number) => number): SandboxClock {
   let aheadMs = 0
   const nowMs = () => wallClock() + aheadMs
   return {
     nowMs,
-    timestamp: () => (roundsUp ? Math.ceil : Math.floor)(nowMs() / quantumMs) * quantumMs,
+    timestamp: () => timestampAt(nowMs()),
     moveTo: (ms) => {
       aheadMs += Math.max(0, ms - nowMs())
     },

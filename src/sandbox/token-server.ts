@@ -1,5 +1,6 @@
 import { createHash, createHmac, randomBytes } from 'node:crypto'
 import type { AccountRow, Accounts, Claimed } from './accounts.ts'
+import type { Dialect } from './dialect.ts'
 import type { Tokens } from './hawk.ts'
 import { dockerflow, type RequestTarget } from './http.ts'
 import {
@@ -10,7 +11,7 @@ import {
   verifyAssertion,
   verifyBearerToken,
 } from './identities.ts'
-import type { Quirks, Switches } from './options.ts'
+import type { Switches } from './options.ts'
 import type { SandboxClock } from './timestamps.ts'
 
 /** What the token server depends on. */
@@ -19,7 +20,7 @@ interface TokenServerParts {
   tokens: Tokens
   clock: SandboxClock
   switches: Switches
-  quirks: Quirks
+  dialect: Dialect
   secret: string
 }
 
@@ -32,7 +33,7 @@ export function createTokenServer(
       return await answer(parts, request, target)
     } catch (error) {
       if (!(error instanceof TokenError)) throw error
-      return Response.json(error.toJSON(), { status: error.httpStatus, headers: errorHeaders(parts, error) })
+      return Response.json(error.toJSON(), { status: error.httpStatus })
     }
   }
 }
@@ -75,8 +76,8 @@ function identify(parts: TokenServerParts, headers: Headers): Claimed {
 }
 
 function grant(parts: TokenServerParts, row: AccountRow, requested: string | null): Response {
-  const { switches, clock, tokens, quirks } = parts
-  const duration = grantedDuration(requested, switches.tokenDurationSeconds, quirks.isPython)
+  const { switches, clock, tokens, dialect } = parts
+  const duration = grantedDuration(requested, switches.tokenDurationSeconds)
   const nowSeconds = Math.floor(clock.nowMs() / 1000)
   const account = row.email.slice(0, row.email.indexOf('@'))
   const hashed = createHmac('sha256', parts.secret).update(account).digest('hex').slice(0, 32)
@@ -90,7 +91,7 @@ function grant(parts: TokenServerParts, row: AccountRow, requested: string | nul
     fxa_kid: formatKeyId(row.keysChangedAt ?? 0, row.clientState),
     hashed_fxa_uid: hashed,
     hashed_device_id: createHash('sha256').update(`${hashed}none`).digest('hex').slice(0, 32),
-    tokenserver_origin: quirks.isPython ? 'python' : 'rust',
+    tokenserver_origin: 'rust',
   })
   const granted = {
     id,
@@ -100,7 +101,7 @@ function grant(parts: TokenServerParts, row: AccountRow, requested: string | nul
     duration,
     hashalg: 'sha256',
     hashed_fxa_uid: hashed,
-    node_type: quirks.isPython ? null : quirks.kind,
+    node_type: dialect.nodeType,
   }
   return Response.json(granted, {
     headers: { 'X-Timestamp': String(nowSeconds), 'X-Content-Type-Options': 'nosniff' },
@@ -108,19 +109,12 @@ function grant(parts: TokenServerParts, row: AccountRow, requested: string | nul
 }
 
 // A client may only shorten the lifetime of its token; invalid values are ignored.
-function grantedDuration(requested: string | null, maxSeconds: number, isPython: boolean): number {
+function grantedDuration(requested: string | null, maxSeconds: number): number {
   if (requested === null || !/^\d{1,15}$/.test(requested)) return maxSeconds
   const seconds = Number(requested)
-  const isShorter = isPython ? seconds > 0 && seconds < maxSeconds : seconds <= maxSeconds
-  return isShorter ? seconds : maxSeconds
+  return Math.min(seconds, maxSeconds)
 }
 
 function unsupported(name: string, description: string): TokenError {
   return new TokenError(404, 'error', 'url', name, description)
-}
-
-function errorHeaders({ clock, quirks }: TokenServerParts, error: TokenError): Record<string, string> {
-  if (!quirks.isPython) return {}
-  const timestamp = { 'X-Timestamp': String(Math.floor(clock.nowMs() / 1000)) }
-  return error.httpStatus === 401 ? { ...timestamp, 'WWW-Authenticate': 'BrowserID' } : timestamp
 }

@@ -1,6 +1,7 @@
-import { code, Refusal } from './http.ts'
-import type { Limits, Quirks } from './options.ts'
-import { formatSeconds } from './timestamps.ts'
+import { idPattern, payloadBytes, type Bso, type BsoFields } from './bso.ts'
+import type { BodyType, Dialect } from './dialect.ts'
+import type { Limits } from './limits.ts'
+import { code, Refusal } from './reply.ts'
 
 const maxUint32 = 4_294_967_295
 
@@ -14,24 +15,21 @@ export interface Upload {
 interface UploadRules {
   collection: string
   limits: Limits
-  quirks: Quirks
+  dialect: Dialect
 }
 
-/** The media types of a body; `text/plain` is read as JSON. */
-type BodyType = 'application/json' | 'text/plain' | 'application/newlines'
-
 /**
- * The type of a body; throws 415 if it is unknown or, except on the Python server, missing. The Rust servers accept
- * `text/plain` with a parameter but don't recognize it as JSON, so such a PUT is an invalid record.
+ * The type of a body; throws 415 if it is unknown or missing. The server accepts `text/plain` with a parameter but
+ * does not recognize it as JSON, so such a PUT is an invalid record.
  */
-export function readBodyType(request: Request, quirks: Quirks): BodyType {
-  const header = request.headers.get('Content-Type') ?? (quirks.isPython ? 'application/json' : '')
+export function readBodyType(request: Request, { missingType }: Dialect): BodyType {
+  const header = request.headers.get('Content-Type') ?? missingType ?? ''
   const [type = '', ...parameters] = header.split(';').map((part) => part.trim().toLowerCase())
   if (type !== 'application/json' && type !== 'text/plain' && type !== 'application/newlines') {
     throw new Refusal(415)
   }
   const isUnreadable = type === 'application/newlines' || (type === 'text/plain' && parameters.length > 0)
-  if (request.method === 'PUT' && isUnreadable && !quirks.isPython) throw new Refusal(400, code.invalidRecord)
+  if (request.method === 'PUT' && isUnreadable) throw new Refusal(400, code.invalidRecord)
   return type
 }
 
@@ -50,8 +48,8 @@ export async function readBody(request: Request, { max_request_bytes: max }: Lim
 /** Parses the body of a PUT; throws 400. Its id may differ from the path, which names the record, but must be valid. */
 export function readItemBody(text: string, rules: UploadRules): BsoFields {
   if (hasRepeatedField(text)) throw invalid()
-  const value = parseJson(text, rules.quirks)
-  const fields = readBsoFields(value, rules.quirks)
+  const value = rules.dialect.parseBody(text)
+  const fields = readBsoFields(value)
   if (typeof fields === 'string' || !isObject(value) || !isIdOrAbsent(value['id'])) throw invalid()
   if (payloadBytes(fields) > rules.limits.max_record_payload_bytes) throw invalid()
   refuseZeroIv(fields, rules.collection)
@@ -61,7 +59,7 @@ export function readItemBody(text: string, rules: UploadRules): BsoFields {
 /** Parses the body of a POST. Throws 400 if it isn't a list of objects with ids; other errors affect single records. */
 export function readUpload(text: string, type: BodyType, rules: UploadRules): Upload {
   const values =
-    type === 'application/newlines' ? parseLines(text, rules.quirks) : parseJson(text, rules.quirks)
+    type === 'application/newlines' ? parseLines(text, rules.dialect) : rules.dialect.parseBody(text)
   if (!Array.isArray(values)) throw invalid()
   const upload: Upload = { valid: [], failed: {} }
   const seen = new Set<string>()
@@ -70,7 +68,7 @@ export function readUpload(text: string, type: BodyType, rules: UploadRules): Up
     const id = isObject(value) ? value['id'] : undefined
     if (typeof id !== 'string' || seen.has(id)) throw invalid()
     seen.add(id)
-    const fields = idPattern.test(id) ? readBsoFields(value, rules.quirks) : 'invalid bso: id'
+    const fields = idPattern.test(id) ? readBsoFields(value) : 'invalid bso: id'
     if (typeof fields === 'string') {
       upload.failed[id] = fields
       continue
@@ -102,38 +100,15 @@ export function checkAnnounced(headers: Headers, limits: Limits): void {
   }
 }
 
-function parseJson(text: string, quirks: Quirks): unknown {
-  const unreadable = new Refusal(400, quirks.isPython ? code.json : code.invalidRecord)
-  if (!quirks.isPython && hasLoneSurrogate(text)) throw unreadable
-  try {
-    return JSON.parse(text, quirks.isPython ? undefined : readNumber)
-  } catch {
-    throw unreadable
-  }
-}
-
-// The server does not accept 1.0 or -0 as an integer.
-function readNumber(_key: string, value: unknown, context?: { source?: string }): unknown {
-  if (typeof value !== 'number') return value
-  return /^(0|-?[1-9]\d*)$/.test(context?.source ?? '') ? value : Number.NaN
-}
-
 // A repeated name makes a PUT invalid; in an upload of several records, the last one applies.
 function hasRepeatedField(text: string): boolean {
   const names = text.match(/"(?:id|payload|sortindex|ttl)"\s*:/g) ?? []
   return new Set(names.map((name) => name.slice(0, name.lastIndexOf('"')))).size < names.length
 }
 
-// Half a surrogate pair can only occur as an escape. Skips escaped backslashes in pairs.
-function hasLoneSurrogate(text: string): boolean {
-  if (!/\\u[dD][89a-fA-F]/.test(text)) return false
-  const escapes = /\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[dD][89a-fA-F]|\\./g
-  return (text.match(escapes) ?? []).some((escape) => escape.length === 4)
-}
-
-function parseLines(text: string, quirks: Quirks): unknown[] {
+function parseLines(text: string, dialect: Dialect): unknown[] {
   const lines = text === '' ? [] : text.replace(/\n$/, '').split('\n')
-  return lines.map((line) => parseJson(line, quirks))
+  return lines.map((line) => dialect.parseBody(line))
 }
 
 function isIdOrAbsent(id: unknown): boolean {
@@ -148,39 +123,11 @@ function invalid(): Refusal {
   return new Refusal(400, code.invalidRecord)
 }
 
-/** The fields of a record that a client may set; absent fields keep their stored value. */
-export interface BsoFields {
-  payload?: string
-  sortindex?: number
-  /** Seconds. */
-  ttl?: number
-}
-
-/** An uploaded record. */
-export interface Bso extends BsoFields {
-  id: string
-}
-
-/** A stored record. */
-export interface StoredRecord {
-  id: string
-  /** Milliseconds, a multiple of 10. */
-  modified: number
-  payload: string
-  sortindex: number | null
-  /** Milliseconds; null if it never expires. */
-  expiry: number | null
-}
-
-/** Printable ASCII, 1 to 64 characters. */
-export const idPattern = /^[ -~]{1,64}$/
-
 const maxInteger = 999_999_999
-const pythonMaxTtlSeconds = 31_536_000
 const knownFields = new Set(['id', 'collection', 'modified', 'payload', 'sortindex', 'ttl'])
 
 /** The settable fields of a JSON object, or the reason why it is invalid; see Sync 1.5 API, "Basic Storage Object". */
-function readBsoFields(value: unknown, quirks: Quirks): BsoFields | string {
+function readBsoFields(value: unknown): BsoFields | string {
   if (!isObject(value)) return 'invalid json'
   const unknown = Object.keys(value).find((name) => !knownFields.has(name))
   if (unknown !== undefined) return `unknown field ${unknown}`
@@ -191,17 +138,14 @@ function readBsoFields(value: unknown, quirks: Quirks): BsoFields | string {
     fields.payload = payload
   }
   if (isGiven(sortindex)) {
-    const index =
-      quirks.isPython && typeof sortindex === 'string' ? Number(sortindex || Number.NaN) : sortindex
-    if (!isInteger(index)) return 'invalid json'
-    if (Math.abs(index) > maxInteger) return 'invalid bso: sortindex'
-    fields.sortindex = index
+    if (!isInteger(sortindex)) return 'invalid json'
+    if (Math.abs(sortindex) > maxInteger) return 'invalid bso: sortindex'
+    fields.sortindex = sortindex
   }
   if (isGiven(ttl)) {
     if (!isInteger(ttl) || ttl < 0) return 'invalid json'
-    if (ttl > maxInteger && !quirks.isPython) return 'invalid bso: ttl'
-    // The Python server silently ignores a ttl of more than a year.
-    if (!quirks.isPython || ttl <= pythonMaxTtlSeconds) fields.ttl = ttl
+    if (ttl > maxInteger) return 'invalid bso: ttl'
+    fields.ttl = ttl
   }
   return fields
 }
@@ -217,20 +161,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
  */
 function hasZeroIv(payload: string): boolean {
   return /IV":\s*"AAAAAAAAAAAAAAAAAAAAAA=="/.test(payload)
-}
-
-/** Formats a record as JSON, without its expiry, and without a sortindex that was never set. */
-export function formatRecord(
-  { id, modified, sortindex }: Pick<StoredRecord, 'id' | 'modified' | 'sortindex'>,
-  quotedPayload: string,
-): string {
-  const index = sortindex === null ? '' : `,"sortindex":${sortindex}`
-  return `{"id":${JSON.stringify(id)},"modified":${formatSeconds(modified)},"payload":${quotedPayload}${index}}`
-}
-
-/** The size that counts towards limits and quotas: UTF-8 bytes. */
-export function payloadBytes({ payload }: BsoFields): number {
-  return payload === undefined ? 0 : Buffer.byteLength(payload)
 }
 
 function isGiven(value: unknown): boolean {

@@ -1,3 +1,5 @@
+import type { ServerKind } from '../support/dialects.ts'
+
 /**
  * Conversations with a storage as text, to send the same requests to the sandbox and to a real server.
  *
@@ -13,12 +15,10 @@
  */
 export interface Conversation {
   title: string
-  servers: readonly Server[]
+  servers: readonly ServerKind[]
   options: Record<string, unknown>
   turns: Turn[]
 }
-
-export type Server = 'postgres' | 'mysql' | 'spanner' | 'python'
 
 interface Turn extends Question {
   line: string
@@ -48,7 +48,7 @@ export function readConversations(text: string): Conversation[] {
     const [head = '', ...lines] = block.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
     const [title = '', servers = 'postgres'] = head.split(' · ')
     const options = lines[0]?.startsWith('with ') ? lines.shift()!.slice(5) : '{}'
-    const known = servers.split(' ') as Server[]
+    const known = servers.split(' ') as ServerKind[]
     return {
       title,
       servers: known,

@@ -1,7 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { Batches } from '../../src/sandbox/batches.ts'
 import { readTarget } from '../../src/sandbox/http.ts'
-import { initialSwitches, postgres } from '../../src/sandbox/options.ts'
+import { mozilla } from '../../src/sandbox/dialect.ts'
+import { initialSwitches } from '../../src/sandbox/options.ts'
 import { createStorageServer } from '../../src/sandbox/storage-server.ts'
 import { Storage } from '../../src/sandbox/storage.ts'
 import { toEndpoint } from '../../src/domain/credentials.ts'
@@ -100,8 +101,8 @@ class ObservedStorage extends Storage {
 }
 
 // One database for all, with a user for each, because creating one takes longer than most tests.
-const database = new ObservedStorage(postgres)
-const batches = new Batches(database, postgres)
+const database = new ObservedStorage(mozilla)
+const batches = new Batches(database, mozilla)
 const origin = 'http://127.0.0.1:1'
 /** Requests are signed and verified, but no one has to sign in. */
 const hawk = { hawkId: 'id', hawkKey: 'key' }
@@ -136,7 +137,7 @@ export class ModelStorage implements BulkStorage {
   /** Collections that were created by deleting nothing. */
   readonly created = new Set<string>()
   readonly #uid = (users += 1)
-  readonly #switches = initialSwitches({}, postgres)
+  readonly #switches = initialSwitches({}, mozilla)
   readonly #server: ReturnType<typeof createStorageServer>
   readonly #real: BulkStorage
   readonly #staged = new Map<string, RecordWrite[]>()
@@ -149,7 +150,7 @@ export class ModelStorage implements BulkStorage {
       storage: database,
       batches,
       tokens: { seal: () => hawk.hawkId, keyOf: () => hawk.hawkKey, open: () => contents as never },
-      quirks: postgres,
+      dialect: mozilla,
       switches: this.#switches,
       movedUids: new Set(),
       clock: {

@@ -3,16 +3,13 @@ import {
   type Sandbox as PlainSandbox,
   type SandboxOptions as PlainOptions,
 } from '../../src/sandbox/sandbox.ts'
-import { postgres, type Quirks } from '../../src/sandbox/options.ts'
+import { dialectOf, type ServerKind } from './dialects.ts'
 
 export type { WrittenRecord } from '../../src/sandbox/sandbox.ts'
 
-/** The storage implementation to imitate, where the four differ. */
-type Mode = Quirks['kind']
-
 export interface SandboxOptions extends PlainOptions {
-  /** @default 'postgres' */
-  mode?: Mode
+  /** The server to imitate, where the four differ. @default 'postgres' */
+  mode?: ServerKind
 }
 
 /** One request to a server. */
@@ -40,60 +37,11 @@ export interface Sandbox extends PlainSandbox, AsyncDisposable {
 
 const maxEntries = 10_000
 
-// MariaDB's tables ignore case in names and hold Latin-1; its batch statements differ.
-const mysql: Quirks = {
-  ...postgres,
-  kind: 'mysql',
-  foldsIds: true,
-  unorderedIds: true,
-  unsortedFirst: false,
-  listCap: 10_000,
-  batchIdPattern: 'decimal',
-  discardsBatches: false,
-  appendOverwritesAll: true,
-  storable: /^[\0-\u00ff]*$/,
-}
-
-const spanner: Quirks = {
-  ...postgres,
-  kind: 'spanner',
-  // It rejects larger mutations, so its total is capped whatever is configured.
-  limits: { ...postgres.limits, max_total_bytes: 100_000_000 },
-  expiredCounts: false,
-  defaultSort: 'none',
-  unsortedFirst: false,
-  plainOffsets: true,
-  batchIdPattern: 'hex',
-  storable: /^[^]*$/,
-}
-
-// The server before the current one.
-const python: Quirks = {
-  ...postgres,
-  kind: 'python',
-  limits: {
-    max_request_bytes: 2_101_248,
-    max_post_bytes: 2_097_152,
-    max_post_records: 100,
-    max_record_payload_bytes: 2_097_152,
-    max_total_bytes: 209_715_200,
-    max_total_records: 10_000,
-  },
-  isPython: true,
-  foldsIds: true,
-  expiredCounts: false,
-  unsortedFirst: false,
-  batchIdPattern: 'decimal',
-  storable: /^[^]*$/,
-}
-
-const quirksOf: Record<Mode, Quirks> = { postgres, mysql, spanner, python }
-
 /** Starts a sandbox that imitates one of the implementations, and logs its requests. */
 export async function startSandbox({ mode = 'postgres', ...options }: SandboxOptions = {}): Promise<Sandbox> {
   const requests = { token: createRequestLog(), storage: createRequestLog() }
   const sandbox = await start({
-    quirks: quirksOf[mode],
+    dialect: dialectOf[mode](),
     ...options,
     onRequest: ({ server, method, target, headers }) =>
       requests[server].add({ method, target, headers: new Headers(headers) }),
