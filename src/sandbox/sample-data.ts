@@ -89,21 +89,22 @@ function beginSample(user: SandboxUser): { random: SampleRandom; keys: KeyBundle
   return { random, keys: { encryptionKey: random.bytes(32), hmacKey: random.bytes(32) } }
 }
 
-// Imitates uploads in batches: records of one batch share a timestamp, and batches are spread over the span.
-function encryptAll(
+// Imitates uploads in batches: records of one batch share a timestamp, and batches are spread over the span. One record at a time, because
+// a large sample need not be in memory twice.
+function* encryptAll(
   records: ClearRecord[],
   keys: KeyBundle,
   random: SampleRandom,
   { fromMs, toMs, lifeMs }: { fromMs: number; toMs: number; lifeMs: number | null },
-): TimedRecord[] {
+): Generator<TimedRecord> {
   const batchSize = Math.min(uploadSize, Math.max(1, Math.ceil(records.length / 12)))
   const batches = Math.ceil(records.length / batchSize)
-  return records.map(({ id, content, sortindex = null }, index) => {
+  for (const [index, { id, content, sortindex = null }] of records.entries()) {
     const share = (Math.floor(index / batchSize) + 1) / batches
     const modified = Math.floor((fromMs + (toMs - fromMs) * share) / quantumMs) * quantumMs
     const payload = encryptPayload(keys, { id, ...content(modified) }, random.bytes(ivBytes))
-    return { id, payload, sortindex, modified, expiry: lifeMs === null ? null : modified + lifeMs }
-  })
+    yield { id, payload, sortindex, modified, expiry: lifeMs === null ? null : modified + lifeMs }
+  }
 }
 
 // Not encrypted, because clients read it before they have keys. Firefox deletes the collection of an engine whose
