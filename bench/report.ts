@@ -18,7 +18,7 @@ export function summarise(targets: Target[]): string {
 
 /** The results page. */
 export function writePage(results: Results, targets: Target[]): string {
-  const { machine, record, downloads, redis, distance, endurance } = results
+  const { machine, record, downloads, redis, distance, endurance, ownData } = results
   const { early, late } = endurance.megabytes
   return `# Performance
 
@@ -89,6 +89,17 @@ ${table(
 
 Memory was ${early.toFixed(0)} MB after 10,000 requests and ${late.toFixed(0)} MB after ${endurance.requests.toLocaleString('en')}. Redis takes ${(redis.bytes / 1000).toFixed(2)} KB and ${redis.commands.toFixed(1)} commands for each user whom the bridge
 did not know.
+
+A person's own commands over ${ownData.records.toLocaleString('en')} history records of 800 bytes, their own bridge included; \`bun bench/own-data.ts\` measures only these:
+
+${table(
+  ['', 'peak memory', 'time'],
+  ownData.commands.map(({ name, peakMegabytes, seconds }) => [
+    name,
+    `${peakMegabytes.toFixed(0)} MB`,
+    `${seconds.toFixed(0)} s`,
+  ]),
+)}
 `
 }
 

@@ -2,6 +2,7 @@ import type { BatchTimes } from './measurements/batch.ts'
 import type { AtADistance } from './measurements/distance.ts'
 import type { Download, SlowReaders } from './measurements/download.ts'
 import type { Endurance } from './measurements/endurance.ts'
+import type { OwnData } from './measurements/own-data.ts'
 import type { RedisCost } from './measurements/redis.ts'
 import type { RoundTrips } from './measurements/round-trips.ts'
 import type { Throughput } from './measurements/throughput.ts'
@@ -19,6 +20,7 @@ export interface Results {
   roundTrips: RoundTrips[]
   distance: AtADistance[]
   endurance: Endurance
+  ownData: OwnData
 }
 
 export function named<Figure extends { name: string }>(figures: Figure[], name: string): Figure {

@@ -13,6 +13,7 @@ import { measureBatch } from './measurements/batch.ts'
 import { measureDistance } from './measurements/distance.ts'
 import { measureDownloads, measureSlowReaders } from './measurements/download.ts'
 import { measureEndurance } from './measurements/endurance.ts'
+import { measureOwnData } from './measurements/own-data.ts'
 import { measureRedis } from './measurements/redis.ts'
 import { measureRoundTrips } from './measurements/round-trips.ts'
 import { measureThroughput } from './measurements/throughput.ts'
@@ -152,6 +153,9 @@ async function measure(): Promise<Results> {
   )
   await stop(enduring.process)
 
+  say("A person's own data")
+  const ownData = await measureOwnData(executable, folder, isQuick ? 3000 : 300_000)
+
   const machine = await describeMachine(executable)
   return {
     machine,
@@ -165,6 +169,7 @@ async function measure(): Promise<Results> {
     roundTrips,
     distance,
     endurance,
+    ownData,
   }
 }
 

@@ -35,7 +35,7 @@ const mostRoundTrips: Record<string, number> = {
 
 /** All targets, with the measured values. */
 export function readTargets(results: Results): Target[] {
-  const { record, list, workers, downloads, slowReaders, batch, endurance, roundTrips } = results
+  const { record, list, workers, downloads, slowReaders, batch, endurance, ownData, roundTrips } = results
   const bridge = named(record, bridgeName)
   const download = named(downloads, bridgeName)
   const passed = named(downloads, 'pass-through')
@@ -72,6 +72,14 @@ export function readTargets(results: Results): Target[] {
     ...roundTrips.map(({ name, count }) => atMost(`round trips: ${name}`, count, mostRoundTrips[name]!)),
     ...distanceTargets(results, atLeast, atMost),
     atMost(`memory after ${requests} requests to after 10,000`, late, 1.1),
+    ...ownData.commands.map(({ name, peakMegabytes }) =>
+      atMost(
+        `${ownData.records.toLocaleString('en')} history records, peak memory: ${name}`,
+        peakMegabytes,
+        400,
+        ' MB',
+      ),
+    ),
   ]
 }
 

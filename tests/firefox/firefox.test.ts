@@ -356,6 +356,28 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(await shownBookmarks()).toEqual(after)
     })
 
+    it('gets the title of a backup with --overwrite, after a preview that names it and writes nothing', async () => {
+      const folder = makeFolder()
+      const id = await call<string>('addBookmark', 'menu', { title: 'Then', url: 'https://then.example/' })
+      await world.sync()
+      await command('backup', folder)
+      await call('renameBookmark', id, 'Now')
+      await world.sync()
+      const titleOf = async () => (await ownBookmarks()).find((item) => item.id === id)!.title
+
+      const shown = await command('restore', folder, 'bookmarks', '--id', id, '--overwrite')
+      await world.sync()
+      const before = await titleOf()
+      const restored = await command('restore', folder, 'bookmarks', '--id', id, '--overwrite', '--write')
+      await world.sync()
+      const again = await command('restore', folder, 'bookmarks', '--id', id, '--overwrite')
+
+      expect(shown.output).toContain('title "Now" → "Then"')
+      expect([before, await titleOf()]).toEqual(['Now', 'Then'])
+      expect(again.errors).toContain('bookmarks: 0 to write')
+      expect([shown, restored, again].map(({ code }) => code)).toEqual([0, 0, 0])
+    })
+
     it('reports its changes to watch', async () => {
       await using watching = start(['watch', '--every', '1'], {
         environment: { SYNC_BRIDGE_ACCOUNT: account },

@@ -46,7 +46,11 @@ export function restoreItems(stored: Tree, saved: Tree, selection: Selection): T
   const current = withoutMissing(stored)
   const result = restoreTree(current, saved, selection)
   const { tree, problems } = applyEdits(current, editsBetween(current, result.wanted))
-  const writes = requestsOf(current, tree, foldersWithLost(tree, saved, selection))
+  // The account of a Firefox that has never synced has no roots.
+  const isMissingRoot = (id: string) =>
+    current.items.get(id)?.version === null && saved.items.get(id)?.version !== null
+  const roots = [...result.restored].filter((id) => isMissingRoot(id))
+  const writes = requestsOf(current, tree, [...roots, ...foldersWithLost(tree, saved, selection)])
   return { ...result, tree, problems, writes }
 }
 
