@@ -50,6 +50,10 @@ function someone(name: string) {
   return { user, account: accountFile(valuesOf(sandbox, user)) }
 }
 
+function commandLine(pid: string): string {
+  return existsSync(`/proc/${pid}`) ? readFileSync(`/proc/${pid}/cmdline`, 'utf8') : ''
+}
+
 /** The account whose token is renewed by the account server. */
 function renewable(more: Record<string, string> = {}): Record<string, string> {
   return {
@@ -1026,20 +1030,18 @@ describe('watch', () => {
 
   it('ends the running command with its children, and skips the remaining changes', async () => {
     const { account } = someone('stopping')
-    const command = [
-      'watch',
-      'bookmarks',
-      '--since',
-      '2020-01-01',
-      '--exec',
-      'echo run; sleep 1000; echo end',
-    ]
+    // It prints the id of its child, which then runs.
+    const script = 'sleep 1000 & echo "run $!"; wait; echo end'
+    const command = ['watch', 'bookmarks', '--since', '2020-01-01', '--exec', script]
     await using watching = start(command, { environment: { SYNC_BRIDGE_ACCOUNT: account } })
-    await watching.line(/^run$/)
+    const [, child = ''] = await watching.line(/^run (\d+)$/)
 
-    const code = await watching.stop()
+    watching.signal('SIGINT')
+    const code = await watching.exited
 
-    expect([watching.lines, code]).toEqual([['run'], 0])
+    // A process that has ended may stay in the table for a moment, without a command line.
+    await eventually('the child ends', () => commandLine(child) === '')
+    expect([watching.lines, code]).toEqual([[`run ${child}`], 0])
   })
 
   it('does not print the keys of the account', async () => {

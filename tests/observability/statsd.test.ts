@@ -82,20 +82,23 @@ describe('createStatsd', () => {
     expect(datagrams).toEqual([expected])
   })
 
-  it('works with and without a listening server', async () => {
-    const refused = collect({
-      open: async () =>
-        ({
-          send() {
-            throw new Error('ECONNREFUSED')
-          },
-          close() {},
-        }) as unknown as Socket,
-    })
+  it('loses what nobody receives, and sends what comes once somebody listens', async () => {
+    const datagrams: string[] = []
+    let listens = false
+    const send = (datagram: string) => {
+      if (!listens) throw new Error('ECONNREFUSED')
+      return datagrams.push(datagram) > 0
+    }
+    const { statsd, state, flush } = collect({ open: async () => ({ send, close() {} }) as Socket })
 
-    refused.statsd.count('a')
-    await refused.flush()
-    refused.statsd.close()
+    statsd.count('lost')
+    await flush()
+    listens = true
+    statsd.count('received')
+    await flush()
+
+    expect(datagrams).toEqual(['sync-bridge.received:1|c'])
+    expect(state.failures).toEqual([])
   })
 
   it('reports an unknown host once, and tries it again after a while', async () => {
