@@ -1,5 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, unlinkSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  unlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { dirname, join } from 'node:path'
 import { isReadable } from '../../src/client/collection.ts'
 import { readTree } from '../../src/client/edit/tree.ts'
@@ -330,7 +339,7 @@ describe('edit', () => {
   })
 
   it('keeps the lines when the storage refuses them, for another try', async () => {
-    const { edit, run, shape, clear } = await someone()
+    const { edit, run, shape, clear, saved } = await someone()
     const before = await shape()
     const { limits } = bridge.sandbox.switches
     const largest = limits.max_record_payload_bytes
@@ -339,6 +348,7 @@ describe('edit', () => {
     const { errors, code } = await edit('sed -i "s/Title a/Kept/" "$1"', '--yes')
     limits.max_record_payload_bytes = largest
     const unchanged = await shape()
+    const kept = saved()
     const [path] = /\/\S+\/bookmarks\.txt/.exec(errors) ?? []
     const again = await run(['edit', '--yes', '--file', path!])
     rmSync(dirname(path!), { recursive: true })
@@ -347,7 +357,7 @@ describe('edit', () => {
       `Your lines are kept in ${path}: continue with "sync-bridge edit --file ${path}"\n`,
     )
     expect(errors).toContain('sync-bridge: Nothing was written: ')
-    expect([code, unchanged, again.code]).toEqual([1, before, 0])
+    expect([code, unchanged, kept, again.code]).toEqual([1, before, [], 0])
     expect(await clear('a')).toMatchObject({ title: 'Kept' })
   })
 
@@ -532,6 +542,40 @@ describe('add', () => {
       address: 'https://three.example/',
     })
     expect(complaints(await records())).toEqual([])
+  })
+
+  it('adds each once, however often it was killed and run again', async () => {
+    const { run, records, account, saved } = await someone()
+    const words = ['add', 'https://one.example', 'https://two.example', '--make-folder', 'New']
+    const environment = { ...process.env, SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account) }
+    const state = join(dirname(account), 'sync-bridge')
+    const isDone = () =>
+      existsSync(state) &&
+      saved().some((name) => readFileSync(join(state, name), 'utf8').includes('2 bookmarks'))
+    for (let delayMs = 20; delayMs < 400; delayMs += 60) {
+      const child = Bun.spawn([executablePath, ...words], {
+        env: environment,
+        stdio: ['ignore', 'ignore', 'ignore'],
+      })
+      await Promise.race([child.exited, Bun.sleep(delayMs)])
+      child.kill('SIGKILL')
+      await child.exited
+      // One that has said that it is done would add them again.
+      if (isDone()) break
+    }
+
+    if (!isDone()) await run(words)
+    const tree = readTree(await records())
+    const undone = await run(['undo', '--write'])
+
+    const titles = [...tree.items.values()].map(({ title }) => title)
+    expect(titles.filter((title) => /one|two|New$/.test(title)).toSorted()).toEqual([
+      'New',
+      'https://one.example',
+      'https://two.example',
+    ])
+    expect(complaints(await records())).toEqual([])
+    expect([undone.code, readTree(await records()).items.get('unfiled')!.children]).toEqual([0, []])
   })
 
   it('leaves none unlisted when four add to one folder at once', async () => {

@@ -29,21 +29,23 @@ export const addCommand: CommandFactory = (perform) =>
         if (urls.length === 0 && process.stdin.isTTY)
           throw new UsageError('Missing URL: name addresses, or write them to standard input')
         return withAccount(given, host, { writes: ['bookmarks'] }, async (session) => {
-          const { client, tell } = session
+          const { tell } = session
           const links = urls.length > 0 ? urls.map((url) => ({ url, title })) : readLinks(await readInput())
-          const added = links.map(({ url, title }) => {
-            return { id: newId(), address: url.trim(), title: title ?? url.trim().slice(0, 4096), tags }
-          })
           const path = makeFolder === undefined ? [] : makeFolder.split('/').filter((name) => name.trim())
-          const newFolders = path.map(() => newId())
+          const log = new UndoLog(session, 'add', undo)
+          const newIds = [...path, ...links].map(() => newId())
+          const ids = log.adds([links, folder, path, tags], newIds)
+          const newFolders = ids.slice(0, path.length)
+          const added = links.map(({ url, title = url.trim().slice(0, 4096) }, index) => {
+            return { id: ids[path.length + index]!, address: url.trim(), title, tags }
+          })
           let target = ''
           const decide = (tree: Tree): Edit[] => {
             const place = placeIn(tree, folder, path, newFolders)
             target = place.title
             return [...place.edits, ...added.map((link): Edit => ({ op: 'add', folder: place.id, ...link }))]
           }
-          const log = new UndoLog(session, 'add', undo)
-          const { problems, saved } = await client.edit(decide, { onWrite: (saved) => log.onWrite(saved) })
+          const { problems, saved } = await log.save(decide)
           for (const { message } of problems) tell(message)
           tell(`Added ${countOf(added.length, 'bookmark')} to ${target}`)
           log.finish(saved, countOf(added.length, 'bookmark'))

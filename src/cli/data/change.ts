@@ -37,7 +37,7 @@ export async function showOrMake(
   change: Change,
   { command, write, hasUndo }: ChangeOptions,
 ): Promise<{ isWhole: boolean; summary: string }> {
-  const { client, host, tell } = session
+  const { host, tell } = session
   const { collection, edits, shown } = change
   const { lines, summary, problems } = describe(change)
   await writeOut(host, lines.map((line) => `${printableLine(line)}\n`).join(''))
@@ -52,7 +52,7 @@ export async function showOrMake(
     return result
   }
   const log = new UndoLog(session, command, hasUndo)
-  const made = await client.edit(edits, { collection, shown, onWrite: (sent) => log.onWrite(sent) })
+  const made = await log.save(edits, { collection, shown })
   for (const { message } of made.problems) tell(message)
   tell(`${collection}: ${summary}, on all devices after their next sync`)
   log.finish(made.saved, `${collection}: ${summary}`)

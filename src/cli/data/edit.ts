@@ -217,7 +217,7 @@ function keepNewer({ edits, asOfMs, left }: Wish, { tree }: Shown): Wish {
 
 /** Shows the plan, asks, and saves. */
 async function apply(session: Session, shown: Shown, settings: Settings, wish: Wish): Promise<number> {
-  const { client, tell } = session
+  const { tell } = session
   const before = applyEdits(shown.tree, wish.edits)
   const plan = planOf(shown.tree, before.tree)
   for (const line of [...wish.left, ...before.problems.map(({ message }) => message)]) tell(line)
@@ -232,10 +232,7 @@ async function apply(session: Session, shown: Shown, settings: Settings, wish: W
     return declined
   }
   const log = new UndoLog(session, 'edit', settings.hasUndo)
-  const { problems, saved } = await client.edit(wish.edits, {
-    shown: shown.records,
-    onWrite: (sent) => log.onWrite(sent),
-  })
+  const { problems, saved } = await log.save(wish.edits, { shown: shown.records })
   for (const { message } of problems) tell(message)
   tell(`Saved: ${plan.summary}`)
   log.finish(saved, plan.summary)

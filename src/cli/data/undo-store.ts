@@ -8,13 +8,15 @@ import {
   rmSync,
   statSync,
 } from 'node:fs'
+import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
-import { fieldsOf, listOf, numberOf, textOf } from '../../client/fields.ts'
+import { fieldsOf, listOf, numberOf, textOf, textsOf } from '../../client/fields.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { writeWhole } from './whole-file.ts'
 import { isConfirmed } from './ask.ts'
 import type { Account } from '../../client/account.ts'
+import type { Edits, SaveOptions, SaveResult } from '../../client/edit/save.ts'
 import type { Saved, SavedRecord } from '../../client/edit/saved.ts'
 import type { Session } from './session.ts'
 import type { Host } from '../host.ts'
@@ -32,6 +34,16 @@ export interface UndoEntry {
   /** Whether `undo` has taken it back. */
   isUndone: boolean
   saved: Saved[]
+  /** What was to be done, so that the same command continues it after an interruption. */
+  intent?: Intent
+}
+
+/** Identifies what a command adds. */
+export interface Intent {
+  /** A digest of its arguments. */
+  digest: string
+  /** The ids of what it adds, in its order. */
+  ids: string[]
 }
 
 const maxEntries = 20
@@ -92,6 +104,7 @@ function readEntry(folder: string, number: number): UndoEntry | null {
       summary: textOf(entry.summary),
       atMs: numberOf(entry.atMs),
       isUndone: entry.isUndone === true,
+      intent: { digest: textOf(fieldsOf(entry.intent).digest), ids: textsOf(fieldsOf(entry.intent).ids) },
       saved: saved.map(({ keyId, collection, keys, before, after }) => ({
         keyId: textOf(keyId),
         collection: textOf(collection),
@@ -132,6 +145,10 @@ export class UndoLog {
   #entry: UndoEntry | null = null
   readonly #folder: string
 
+  #intent: Intent | undefined
+  /** What the interrupted command has kept. */
+  #former: Saved[] = []
+
   /** Throws `ClientError` if the environment names no place for it. */
   constructor(session: Session, command: string, isOn: boolean) {
     this.#session = session
@@ -140,14 +157,41 @@ export class UndoLog {
     this.#folder = isOn ? undoFolder(session.client.account, session.host) : ''
   }
 
+  /**
+   * Says what the command adds. Returns its ids: new ones, or those of the same command that was interrupted, so that what it may have added is
+   * not added again.
+   */
+  adds(what: unknown, newIds: string[]): string[] {
+    const digest = createHash('sha256').update(JSON.stringify(what)).digest('hex')
+    const { client, host } = this.#session
+    const entries = this.#isOn ? readEntries(client.account, host) : []
+    const interrupted = entries.findLast(({ summary, intent }) => summary === '' && intent?.digest === digest)
+    this.#entry = interrupted ?? null
+    this.#former = interrupted?.saved ?? []
+    this.#intent = { digest, ids: interrupted?.intent?.ids ?? newIds }
+    return this.#intent.ids
+  }
+
+  /** Saves edits, and keeps what they overwrite. Rejects with `ClientError`. */
+  async save(edits: Edits, options: SaveOptions = {}): Promise<SaveResult> {
+    try {
+      return await this.#session.client.edit(edits, { ...options, onWrite: (saved) => this.#onWrite(saved) })
+    } catch (error) {
+      // What an interrupted run may have written can still be taken back.
+      const mayBeApplied = !(error instanceof ClientError) || error.mayBeApplied || this.#former.length > 0
+      if (!mayBeApplied) this.#drop()
+      throw error
+    }
+  }
+
   /** Keeps what is about to be overwritten. Throws `ClientError` if that fails, or the user declines to go on without. */
-  onWrite(saved: Saved): void {
+  #onWrite(saved: Saved): void {
     if (!this.#isOn) return
     const bytes = JSON.stringify(saved).length
     if (bytes > maxBytes) return this.#askWithout(bytes)
     try {
       const { number } = (this.#entry ??= this.#begin())
-      this.#entry = { ...this.#newEntry(number), saved: [saved] }
+      this.#entry = { ...this.#newEntry(number), saved: [saved, ...this.#former] }
       writeEntry(this.#folder, this.#entry, this.#session.host)
     } catch (error) {
       const reason = error instanceof ClientError ? error.message : `${this.#folder} (${reasonOf(error)})`
@@ -161,9 +205,10 @@ export class UndoLog {
   finish(saved: Saved | null, summary: string): void {
     if (!this.#isOn || this.#entry === null) return
     const { number } = this.#entry
-    if (saved === null) rmSync(pathOf(this.#folder, number), { force: true })
+    const all = [...(saved ? [saved] : []), ...this.#former]
+    if (all.length === 0) this.#drop()
     else {
-      writeEntry(this.#folder, { ...this.#newEntry(number), summary, saved: [saved] }, this.#session.host)
+      writeEntry(this.#folder, { ...this.#newEntry(number), summary, saved: all }, this.#session.host)
       this.#session.tell(`To take this back: sync-bridge undo ${number} --write`)
     }
     this.#rotate()
@@ -171,7 +216,12 @@ export class UndoLog {
 
   #newEntry(number: number): UndoEntry {
     const atMs = this.#session.host.now()
-    return { number, command: this.#command, summary: '', atMs, isUndone: false, saved: [] }
+    const intent = this.#intent
+    return { number, command: this.#command, summary: '', atMs, isUndone: false, saved: [], intent }
+  }
+
+  #drop(): void {
+    if (this.#entry) rmSync(pathOf(this.#folder, this.#entry.number), { force: true })
   }
 
   /** Takes the next free number. */
@@ -193,7 +243,7 @@ export class UndoLog {
     if (!isConfirmed(question, 'Use --no-undo to change it without a way back'))
       throw new ClientError('Nothing was written')
     this.#isOn = false
-    if (this.#entry) rmSync(pathOf(this.#folder, this.#entry.number), { force: true })
+    this.#drop()
   }
 
   /** Removes the oldest entries beyond the limits. */

@@ -38,7 +38,7 @@ export const undoCommand: CommandFactory = (perform) =>
 function listEntries({ host }: Session, entries: UndoEntry[]): Promise<number> {
   const lines = entries.map(({ number, command, summary, atMs, isUndone }) => {
     const when = new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')
-    return `${String(number).padStart(4)}  ${when}  ${command.padEnd(6)}  ${summary}${isUndone ? ' (taken back)' : ''}\n`
+    return `${String(number).padStart(4)}  ${when}  ${command.padEnd(6)}  ${summary || 'interrupted'}${isUndone ? ' (taken back)' : ''}\n`
   })
   return print(host, lines.join(''))
 }

@@ -43,7 +43,7 @@ export interface SaveResult {
   written: number
   /** Pass it to `undo` to take the edits back; null if nothing was written. */
   saved: Saved | null
-  /** The records afterwards. */
+  /** The records that were read, as they are afterwards. */
   records: SyncRecord[]
 }
 
@@ -95,7 +95,7 @@ export async function save(
     try {
       answer = await client.strictTransaction(requests)
     } catch (error) {
-      if (!(error instanceof ClientError && error.mayBeApplied)) throw withSize(error, requests)
+      if (!(error instanceof ClientError && error.mayBeApplied)) throw explained(error, requests, written)
       lost = error
       attempts += 1
       records = null
@@ -106,7 +106,7 @@ export async function save(
     // A strict transaction that was refused has written nothing, whatever it answers for each request.
     if (accepted < responses.length) {
       if (!isStrict) written += accepted
-      refuseOthers(responses, part, isStrict, collection)
+      refuseOthers(responses, part, written > 0, collection)
       attempts += 1
       records = null
       continue
@@ -124,7 +124,7 @@ export async function save(
   if (lost) throw lost
   throw new ClientError(
     `Cannot save: other devices changed the same records ${maxAttempts} times meanwhile. Run it again`,
-    { status: 412 },
+    { status: 412, mayBeApplied: written > 0 },
   )
 }
 
@@ -207,20 +207,19 @@ async function requestOf(
 function refuseOthers(
   responses: TransactionResponse[],
   part: RecordWrite[],
-  isStrict: boolean,
+  isPartly: boolean,
   collection: string,
 ): void {
   const index = responses.findIndex(({ status }) => status !== 200 && status !== 412)
   if (index < 0) return
   const { status, body } = responses[index]!
   const { id, record } = part[index]!
-  const isPartly = !isStrict && responses.some((response) => response.status === 200)
   const effect = isPartly ? 'Only a part was written' : 'Nothing was written'
   const what =
     status === 405
       ? `writes to ${collection} are not enabled on this bridge`
       : reasonOf(status, id, record, body)
-  throw new ClientError(`${effect}: ${what}`, { status })
+  throw new ClientError(`${effect}: ${what}`, { status, mayBeApplied: isPartly })
 }
 
 function reasonOf(
@@ -234,12 +233,14 @@ function reasonOf(
   return `${JSON.stringify(id)} was refused: ${status} ${message}`.trimEnd()
 }
 
-/** Says how large a refused transaction was. */
-function withSize(error: unknown, requests: TransactionRequest[]): unknown {
-  if (!(error instanceof ClientError) || error.status !== 413) return error
-  const bytes = JSON.stringify(requests).length
-  return new ClientError(
-    `Nothing was written: ${requests.length} records of ${bytes} bytes are too large for one transaction of this bridge (service.max_request_bytes). Change fewer items at once`,
-    { status: 413, cause: error },
-  )
+/** Says how large a refused transaction was, and whether earlier ones were written. */
+function explained(error: unknown, requests: TransactionRequest[], written: number): unknown {
+  if (!(error instanceof ClientError)) return error
+  const { status, errno, field } = error
+  const mayBeApplied = written > 0
+  const effect = mayBeApplied ? 'Only a part was written' : 'Nothing was written'
+  const size = `${requests.length} records of ${JSON.stringify(requests).length} bytes are too large for one transaction of this bridge`
+  const reason =
+    status === 413 ? `${size} (service.max_request_bytes). Change fewer items at once` : error.message
+  return new ClientError(`${effect}: ${reason}`, { status, errno, field, mayBeApplied, cause: error })
 }
