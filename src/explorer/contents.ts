@@ -14,6 +14,8 @@ export interface Content {
 }
 
 interface Arranged extends Content {
+  /** What the items were made from: as many changes of the view's collections. */
+  changes: number
   /** The items that a search covers: each page once, at its last visit. */
   findable: Group[]
 }
@@ -38,17 +40,21 @@ export class Contents {
   /** The last sorted and filtered contents. */
   #arranged: { order: Order; tag: string; contents: Arranged[] }
 
-  constructor(holdings: Holdings) {
+  /** `before`: earlier contents of the same holdings; views whose records have not changed since are taken from there. */
+  constructor(holdings: Holdings, before: Contents | null = null) {
     const known = new Set(views.flatMap(({ collections }) => collections))
     const others = holdings.collections.filter((collection) => !known.has(collection)).toSorted()
     this.unreadable = holdings.records().filter(({ clear }) => clear === null)
     const problems = this.unreadable.length > 0 ? [unreadableView(this.unreadable)] : []
-    this.#all = [...views, ...others.map(otherView), ...problems].map((view) =>
-      arrange(
-        view,
-        view.groups(...view.collections.map((name) => holdings.records([name]).filter(isReadable))),
-      ),
-    )
+    const arranged = before === null ? [] : before.#all
+    const reusable = new Map(arranged.map((each) => [each.view.id, each]))
+    this.#all = [...views, ...others.map(otherView), ...problems].map((view) => {
+      const same = reusable.get(view.id)
+      const changes = holdings.changesOf(view.collections)
+      if (same?.changes === changes && view.collections.length > 0) return same
+      const records = view.collections.map((name) => holdings.records([name]).filter(isReadable))
+      return arrange(view, view.groups(...records), changes)
+    })
     this.#arranged = { order: '', tag: '', contents: this.#all }
     const tags = holdings
       .records(['bookmarks'])
@@ -60,9 +66,9 @@ export class Contents {
 
   choose({ words, order, tag }: Choice): Content[] {
     if (order !== this.#arranged.order || tag !== this.#arranged.tag) {
-      const contents = this.#all.map(({ view, groups }) => {
+      const contents = this.#all.map(({ view, groups, changes }) => {
         const tagged = tag !== '' && view.id === 'bookmarks' ? withTag(groups, tag) : groups
-        return arrange(view, inOrder(tagged, order, view.isSortedFlat ?? false))
+        return arrange(view, inOrder(tagged, order, view.isSortedFlat ?? false), changes)
       })
       this.#arranged = { order, tag, contents }
     }
@@ -74,12 +80,12 @@ export class Contents {
   }
 }
 
-function arrange(view: View, groups: Group[]): Arranged {
+function arrange(view: View, groups: Group[], changes: number): Arranged {
   const findable = groups.map((group) => ({
     ...group,
     items: group.items.filter(({ isRepeated }) => !isRepeated),
   }))
-  return { view, groups, findable, count: countOf(view, findable) }
+  return { view, groups, findable, count: countOf(view, findable), changes }
 }
 
 function withTag(groups: Group[], tag: string): Group[] {

@@ -3,9 +3,8 @@ import { textOf, webAddress } from '../client/fields.ts'
 import type { StoredRecord, SyncRecord } from '../client/collection.ts'
 import type { ClearRecord } from '../client/crypto.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'
-import type { ClientError } from '../client/errors.ts'
 import { editableFields, editsFor, isDeletable } from './editable-fields.ts'
-import { fieldForm, type SaveFields } from './edit-dialogs.ts'
+import { fieldForm, type FieldForm, type SaveFields } from './edit-dialogs.ts'
 import { button, byId, copy, icon, link, make, mask } from './elements.ts'
 import { ago, factsOf, hostOf } from './meaning.ts'
 import { addressOf } from './tab.ts'
@@ -14,13 +13,18 @@ const momentFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', t
 
 const dialog = byId<HTMLDialogElement>('details')
 let shown: SyncRecord | null = null
+/** The form for the record that is shown. */
+let form: FieldForm | null = null
 
 /** Finds a record of the same collection by id. */
 type Find = (id: string) => SyncRecord | undefined
 
 /** How a record is changed. */
 interface Changes {
-  save(edits: (Edit | RecordEdit)[], what: string): Promise<ClientError | null>
+  /** Saves for the form, which shows why not everything was saved. */
+  attempt(edits: (Edit | RecordEdit)[], what: string): Promise<string | null>
+  /** Saves in the background. */
+  save(edits: (Edit | RecordEdit)[], what: string): unknown
   /** The pages of its site, if it is a page in the history. */
   sameSite: SyncRecord[]
 }
@@ -28,10 +32,18 @@ interface Changes {
 /** Shows a record side by side: as stored, and decrypted. */
 export function showDetails(record: SyncRecord, bucket: string, find: Find, changes: Changes | null): void {
   if (record === shown) return
+  const isSame = shown?.collection === record.collection && shown.stored.id === record.stored.id
   shown = record
   fillIn(record, bucket, find)
-  byId('details-edit').replaceChildren(...(changes === null ? [] : drawForm(record, changes)))
+  // What somebody types stays, also when others have changed the record.
+  if (isSame && form !== null && changes !== null) form.update(editableFields(record))
+  else byId('details-edit').replaceChildren(...(changes === null ? [] : drawForm(record, changes)))
   if (!dialog.open) dialog.showModal()
+}
+
+/** Focuses the first field that can be changed. */
+export function focusFields(): void {
+  form?.focus()
 }
 
 export function closeDetails(): void {
@@ -43,6 +55,7 @@ export function closeDetails(): void {
 dialog.addEventListener('close', () => {
   if (dialog.open) return
   shown = null
+  form = null
   for (const part of dialog.querySelectorAll('[id^=details-]')) part.replaceChildren()
 })
 dialog.addEventListener('click', ({ target }) => {
@@ -51,7 +64,8 @@ dialog.addEventListener('click', ({ target }) => {
 byId('close-details').addEventListener('click', () => dialog.close())
 
 /** The form for the fields that can be changed, and the button that deletes the record. */
-function drawForm(record: SyncRecord, { save, sameSite }: Changes): HTMLElement[] {
+function drawForm(record: SyncRecord, { attempt, save, sameSite }: Changes): HTMLElement[] {
+  form = null
   if (!isDeletable(record) || record.clear === null) return []
   const name = `“${nameRecord(record.collection, record.clear)}”`
   const remove = button({ class: 'quiet', onclick: deleteIt }, 'Delete')
@@ -59,7 +73,7 @@ function drawForm(record: SyncRecord, { save, sameSite }: Changes): HTMLElement[
   const site = hostOf(readVisitedPage(record.clear).url)
   const deleteSite = () => {
     const edits = sameSite.map(({ stored }) => ({ op: 'remove' as const, id: stored.id }))
-    void save(edits, `Deleted ${edits.length.toLocaleString()} pages of ${site}`)
+    save(edits, `Deleted ${edits.length.toLocaleString()} pages of ${site}`)
     dialog.close()
   }
   const removeSite =
@@ -69,15 +83,16 @@ function drawForm(record: SyncRecord, { save, sameSite }: Changes): HTMLElement[
       `Delete all ${sameSite.length.toLocaleString()} pages of ${site}`,
     )
   function deleteIt(): void {
-    void save([{ op: 'remove', id: record.stored.id }], `Deleted ${name}`)
+    save([{ op: 'remove', id: record.stored.id }], `Deleted ${name}`)
     dialog.close()
   }
   if (fields.length === 0) return [make('div', { class: 'choices' }, remove, removeSite)]
   const send: SaveFields = async (values) => {
-    const edits = editsFor(record, values, new Date().getTime())
-    return edits.length === 0 ? null : await save(edits, `Changed ${name}`)
+    const edits = editsFor(shown ?? record, values, new Date().getTime())
+    return edits.length === 0 ? null : await attempt(edits, `Changed ${name}`)
   }
-  return [make('h3', {}, 'Change it'), fieldForm(fields, 'Save', send, () => dialog.close(), remove)]
+  form = fieldForm(fields, 'Save', send, () => dialog.close(), remove)
+  return [form.element]
 }
 
 function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: string, find: Find): void {

@@ -1,4 +1,3 @@
-import type { ClientError } from '../client/errors.ts'
 import { folded } from '../client/spelling.ts'
 import { idOf } from './bookmark-edits.ts'
 import { button, make } from './elements.ts'
@@ -13,8 +12,16 @@ export interface Field {
   hint?: string
 }
 
-/** Saves what was typed; resolves to an error, or null. */
-export type SaveFields = (values: Record<string, string>) => Promise<ClientError | null>
+/** Saves what was typed; resolves to why not all of it was saved, or null. */
+export type SaveFields = (values: Record<string, string>) => Promise<string | null>
+
+/** A form on display. */
+export interface FieldForm {
+  element: HTMLFormElement
+  /** Shows other values, except in fields where something was typed. */
+  update(fields: Field[]): void
+  focus(): void
+}
 
 /** A form whose fields keep what was typed until it was saved. Calls `onSaved` then. */
 export function fieldForm(
@@ -23,7 +30,7 @@ export function fieldForm(
   save: SaveFields,
   onSaved: () => void,
   ...more: HTMLElement[]
-): HTMLFormElement {
+): FieldForm {
   const trouble = make('p', { class: 'trouble', role: 'alert', hidden: true })
   const submit = make('button', { class: 'primary' }, label)
   const inputs = fields.map(({ name, value, type = 'text' }) => {
@@ -31,10 +38,11 @@ export function fieldForm(
     input.value = value
     return input
   })
+  const shown = fields.map(({ value }) => value)
   const rows = fields.map(({ label: text, hint }, index) =>
     make('label', {}, make('span', {}, text, hint !== undefined && make('small', {}, hint)), inputs[index]!),
   )
-  const form = make(
+  const element = make(
     'form',
     { class: 'fields', onsubmit: (event) => void onSubmit(event) },
     ...rows,
@@ -50,12 +58,21 @@ export function fieldForm(
     const failure = await save(Object.fromEntries(inputs.map(({ name, value }) => [name, value])))
     submit.disabled = false
     if (failure === null) return onSaved()
-    trouble.textContent = failure.message
+    trouble.textContent = failure
     trouble.hidden = false
-    inputs[0]?.focus()
+    // The button had the focus, and lost it while it was disabled.
+    if (!element.contains(document.activeElement)) inputs[0]?.focus()
   }
 
-  return form
+  function update(now: Field[]): void {
+    for (const [index, input] of inputs.entries()) {
+      const { value } = now.find(({ name }) => name === input.name) ?? fields[index]!
+      if (input.value === shown[index]) input.value = value
+      shown[index] = value
+    }
+  }
+
+  return { element, update, focus: () => inputs[0]?.focus() }
 }
 
 /** Opens a dialog until it is closed, and gives the focus back. */
@@ -78,7 +95,7 @@ function openDialog(title: string, fill: (close: () => void) => HTMLElement[]): 
 /** Asks for the fields of a new bookmark or folder, until it was saved or the user cancels. */
 export async function askForItem(
   kind: 'bookmark' | 'folder',
-  save: (fields: { title: string; address?: string }) => Promise<ClientError | null>,
+  save: (fields: { title: string; address?: string }) => Promise<string | null>,
 ): Promise<void> {
   const fields: Field[] = [
     { name: 'title', label: 'Title', value: '' },
@@ -91,7 +108,7 @@ export async function askForItem(
       ({ title = '', address }) => save({ title, ...(address !== undefined && { address: address.trim() }) }),
       close,
       button({ class: 'quiet', onclick: close }, 'Cancel'),
-    ),
+    ).element,
   ])
 }
 

@@ -9,13 +9,17 @@ import type { Holdings } from './holdings.ts'
 export class Editing {
   readonly #account: Pick<OpenedAccount, 'edit' | 'undo'>
   readonly #holdings: Holdings
-  readonly #onChange: () => void
+  readonly #onChange: (hasNewRecords: boolean) => void
   #queue: Promise<unknown> = Promise.resolve()
   #inFlight = 0
   #last: { saved: Saved; what: string } | null = null
 
   /** `onChange` is called when records have changed, and when a save begins or ends. */
-  constructor(account: Pick<OpenedAccount, 'edit' | 'undo'>, holdings: Holdings, onChange: () => void) {
+  constructor(
+    account: Pick<OpenedAccount, 'edit' | 'undo'>,
+    holdings: Holdings,
+    onChange: (hasNewRecords: boolean) => void,
+  ) {
     this.#account = account
     this.#holdings = holdings
     this.#onChange = onChange
@@ -49,15 +53,16 @@ export class Editing {
       const saved = await run()
       this.#holdings.take(collection, saved.records)
       this.#last = saved.saved === null || what === null ? null : { saved: saved.saved, what }
+      this.#onChange(true)
       return saved
     })
     this.#inFlight += 1
-    this.#onChange()
+    this.#onChange(false)
     this.#queue = result
       .catch(() => {})
       .finally(() => {
         this.#inFlight -= 1
-        this.#onChange()
+        this.#onChange(false)
       })
     return result
   }

@@ -1,5 +1,6 @@
-import { ClientError } from '../client/errors.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'
+import { newId } from '../client/edit/models.ts'
+import type { SaveResult } from '../client/edit/save.ts'
 import { idOf, isTarget, movesTo, named, outermost, placeFor, removals } from './bookmark-edits.ts'
 import { askForItem, askForFolder } from './edit-dialogs.ts'
 import { say } from './elements.ts'
@@ -20,20 +21,25 @@ export class Editor implements TreeEditor {
     return this.#state.holdings.writable.has(collection) && !this.#state.holdings.isReading([collection])
   }
 
-  /** Saves edits; `what` says what was done. Resolves to an error, or null. */
-  async save(
+  /** Saves edits for a form, which shows why not all of them were saved: resolves to that, or to null. `what` says what was done. */
+  async attempt(
     collection: string,
     edits: readonly (Edit | RecordEdit)[],
     what: string,
-  ): Promise<ClientError | null> {
+  ): Promise<string | null> {
     const { editing } = this.#state
-    return editing === null ? null : this.#watch(editing.save(collection, edits, what))
+    return editing === null ? null : reasonOf(editing.save(collection, edits, what))
+  }
+
+  /** Saves edits in the background, and shows why not all of them were saved. */
+  async save(collection: string, edits: readonly (Edit | RecordEdit)[], what: string): Promise<void> {
+    this.#show(await this.attempt(collection, edits, what))
   }
 
   async undo(): Promise<void> {
     const { editing } = this.#state
     if (editing === null || editing.undoable === null) return say('Nothing to undo')
-    await this.#watch(editing.undo())
+    this.#show(await reasonOf(editing.undo()))
   }
 
   /** Moves items; false if they can't go there. */
@@ -46,25 +52,33 @@ export class Editor implements TreeEditor {
 
   /** Asks for a folder, and moves the items to its end. */
   async moveToFolder(moved: BookmarkItem[], all: BookmarkItem[]): Promise<void> {
+    if (moved.length === 0) return say(nothingSelected)
     const folders = all.filter((node) => node.kind === 'folder' && isTarget(moved, { node, where: 'into' }))
-    const node = moved.length > 0 ? await askForFolder(`Move ${named(moved)} to`, folders) : null
+    const node = await askForFolder(`Move ${named(moved)} to`, folders)
     if (node !== null) this.move(moved, { node, where: 'into' })
   }
 
   remove(removed: BookmarkItem[]): void {
-    if (removed.length === 0) return
+    if (removed.length === 0) return say(nothingSelected)
     this.#state.tree.selected.clear()
     void this.save('bookmarks', removals(removed), `Deleted ${named(removed)}`)
   }
 
-  /** Asks for the fields of a new item, and adds it behind a row. */
+  /** Asks for the fields of a new item, adds it behind a row, and goes there. */
   async create(kind: 'bookmark' | 'folder' | 'separator', row: BookmarkItem | null): Promise<void> {
-    const place = placeFor(row, row !== null && this.#state.tree.open.has(idOf(row)))
-    this.#state.tree.open.add(place.folder)
+    const { tree } = this.#state
+    const place = placeFor(row, row !== null && tree.open.has(idOf(row)))
+    const id = newId()
     const add = (fields: { title?: string; address?: string }) =>
-      this.save('bookmarks', [{ op: 'add', kind, ...place, ...fields }], `Added a ${kind}`)
-    if (kind === 'separator') await add({})
+      this.attempt('bookmarks', [{ op: 'add', id, kind, ...place, ...fields }], `Added a ${kind}`)
+    if (kind === 'separator') this.#show(await add({}))
     else await askForItem(kind, add)
+    if (this.#state.holdings.record('bookmarks', id) === undefined) return
+    tree.open.add(place.folder)
+    tree.current = id
+    this.#state.drawnFrom = []
+    this.#draw()
+    this.#state.drawnTree?.focus()
   }
 
   /** The selected items, or the row if it is not selected itself. */
@@ -74,17 +88,20 @@ export class Editor implements TreeEditor {
     return outermost(all, isAlone ? new Set([idOf(row)]) : selected)
   }
 
-  async #watch(saving: Promise<{ problems: { message: string }[] } | null>): Promise<ClientError | null> {
-    try {
-      const result = await saving
-      this.#state.troubles = (result?.problems ?? []).map(({ message }) => message)
-      return null
-    } catch (error) {
-      const failure = error instanceof ClientError ? error : new ClientError(String(error))
-      this.#state.troubles = failure.message.split('\n')
-      return failure
-    } finally {
-      this.#draw()
-    }
+  #show(reason: string | null): void {
+    this.#state.troubles = reason?.split('\n') ?? []
+    this.#draw()
+  }
+}
+
+const nothingSelected = 'Select a bookmark or folder first; root folders can’t be changed'
+
+/** Why not everything was saved, a line for each problem; null if it was. */
+async function reasonOf(saving: Promise<SaveResult | null>): Promise<string | null> {
+  try {
+    const problems = (await saving)?.problems ?? []
+    return problems.length === 0 ? null : problems.map(({ message }) => message).join('\n')
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
   }
 }

@@ -65,8 +65,9 @@ export interface TreeState {
   cut: Set<string>
   /** Where a selected range begins. */
   anchor: string | null
-  /** The row that has or had the focus. */
+  /** The row that has or had the focus, and its index. */
   current: string | null
+  currentIndex: number
   /** Called when the selection has changed. */
   onSelect(): void
 }
@@ -79,7 +80,7 @@ export interface DrawnTree {
   /** The item that has or had the focus. */
   current(): BookmarkItem | null
   all(): BookmarkItem[]
-  /** Focuses that item; false if it is not visible any more. */
+  /** Focuses that item, or what has taken its place; false if no row was focused before. */
   focus(): boolean
 }
 
@@ -87,7 +88,7 @@ export interface DrawnTree {
 export interface TreeEditor {
   canEdit(collection: string): boolean
   /** Saves edits in the background; `what` says what was done. */
-  save(collection: string, edits: readonly (Edit | RecordEdit)[], what: string): Promise<unknown>
+  save(collection: string, edits: readonly (Edit | RecordEdit)[], what: string): Promise<void>
   /** Moves items; false if they can't go there. */
   move(moved: BookmarkItem[], target: Target): boolean
   remove(removed: BookmarkItem[]): void

@@ -110,6 +110,11 @@ export class LongList<T extends object> {
     return this.#parts.map(({ rows }) => rows.get(item)).find(Boolean)
   }
 
+  /** The rendered rows with their items. */
+  rendered(): [T, HTMLElement][] {
+    return this.#parts.flatMap(({ rows }) => [...rows])
+  }
+
   /** Focuses a row by its index in the whole list; beyond the ends, the last or first one. */
   focus(index: number): void {
     const last = this.#parts.at(-1)!

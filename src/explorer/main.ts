@@ -32,7 +32,7 @@ const keepsKey = document.querySelectorAll<HTMLInputElement>('[data-keeps-key]')
 const pageTitle = document.title
 
 const state = initialState()
-const editor = new Editor(state, drawSoon)
+const editor = new Editor(state, draw)
 
 /** Shows what the address names, or connects with the code in it. */
 function follow(): void {
@@ -116,7 +116,7 @@ async function connect(): Promise<void> {
     if (readPlace().name === '') setAddress(views[0]!.id)
     follow()
     await state.holdings.read(() => {
-      state.contents = null
+      state.isOutdated = true
       drawSoon()
     })
   } catch (error) {
@@ -131,8 +131,8 @@ function hold(account: OpenedAccount): void {
   state.holdings.stop()
   state.holdings = new Holdings(account)
   state.contents = null
-  state.editing = new Editing(account, state.holdings, () => {
-    state.contents = null
+  state.editing = new Editing(account, state.holdings, (hasNewRecords) => {
+    if (hasNewRecords) state.isOutdated = true
     drawSoon()
   })
 }
@@ -165,7 +165,9 @@ function drawSoon(): void {
 }
 
 function draw(): void {
-  state.contents ??= new Contents(state.holdings)
+  if (state.contents === null || state.isOutdated)
+    state.contents = new Contents(state.holdings, state.contents)
+  state.isOutdated = false
   const word = typed()
   offerTags(state.contents.tags)
   const found = state.contents.choose(choice())
@@ -215,7 +217,11 @@ function drawRecord(): void {
       state.credentials?.bucket ?? '',
       (other) => state.holdings.record(name, other),
       editor.canEdit(name)
-        ? { save: (edits, what) => editor.save(name, edits, what), sameSite: pagesOfSite(record) }
+        ? {
+            attempt: (edits, what) => editor.attempt(name, edits, what),
+            save: (edits, what) => editor.save(name, edits, what),
+            sameSite: pagesOfSite(record),
+          }
         : null,
     )
   if (state.holdings.isReading([name])) return
@@ -341,6 +347,9 @@ document.addEventListener('keydown', (event) => {
   if (byId('explorer').hidden || state.editing === null) return
   event.preventDefault()
   void editor.undo()
+})
+addEventListener('beforeunload', (event) => {
+  if (state.editing?.isSaving === true) event.preventDefault()
 })
 state.tree.onSelect = () => drawTools(views.find(({ id }) => id === state.chosen) ?? views[0]!)
 

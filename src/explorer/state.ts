@@ -10,8 +10,10 @@ export interface State {
   holdings: Holdings
   /** Null if not connected. */
   editing: Editing | null
-  /** The contents of `holdings`; null if they have changed since. */
+  /** The contents of `holdings`; null before the first. */
   contents: Contents | null
+  /** Whether records have changed since `contents`. */
+  isOutdated: boolean
   /** The id of the view on display. */
   chosen: string
   /** The credentials of the current connection; null if not connected. */
@@ -43,6 +45,7 @@ export function initialState(): State {
     holdings: new Holdings(nothing),
     editing: null,
     contents: null,
+    isOutdated: false,
     chosen: '',
     credentials: null,
     connection: 0,
@@ -57,6 +60,7 @@ export function initialState(): State {
       cut: new Set(),
       anchor: null,
       current: null,
+      currentIndex: 0,
       onSelect() {},
     },
   }

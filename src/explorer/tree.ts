@@ -1,6 +1,7 @@
 import { walk } from '../client/bookmarks.ts'
 import { folded } from '../client/spelling.ts'
 import { idOf, isFixed, isTarget, outermost } from './bookmark-edits.ts'
+import { focusFields } from './details.ts'
 import { icon, make, say } from './elements.ts'
 import { LongList } from './long-list.ts'
 import type { BookmarkItem, DrawnTree, Target, TreeEditor, TreeState } from './items.ts'
@@ -13,6 +14,7 @@ const typingMs = 1000
 export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEditor | null): DrawnTree {
   const isOpen = (node: BookmarkItem) => node.kind === 'folder' && state.open.has(idOf(node))
   const visible = () => walk(tops, isOpen)
+  forgetGone(tops, state)
   let nodes = visible()
   let typed = ''
   let typedAtMs = -Infinity
@@ -21,7 +23,7 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
   if (editor !== null) element.querySelector('[role=tree]')?.setAttribute('aria-multiselectable', 'true')
   element.addEventListener('keydown', onKey)
   element.addEventListener('click', onClick)
-  element.addEventListener('focusin', (event) => (state.current = idIn(event) ?? state.current))
+  element.addEventListener('focusin', onFocus)
   if (editor !== null) addDragging(element, editor)
   return { element, chosen, current, all: () => walk(tops), focus }
 
@@ -33,9 +35,11 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
     return nodes[Number((target as Element).closest<HTMLElement>('[data-index]')?.dataset.index)]
   }
 
-  function idIn(event: Event): string | null {
+  function onFocus(event: Event): void {
     const node = nodeAt(event)
-    return node === undefined ? null : idOf(node)
+    if (node === undefined) return
+    state.current = idOf(node)
+    state.currentIndex = nodes.indexOf(node)
   }
 
   function current(): BookmarkItem | null {
@@ -43,9 +47,11 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
   }
 
   function focus(): boolean {
+    if (state.current === null) return false
     const index = nodes.findIndex((node) => idOf(node) === state.current)
-    if (index >= 0) list.focus(index)
-    return index >= 0
+    // The row that has taken the place of one that is gone.
+    list.focus(index >= 0 ? index : state.currentIndex)
+    return true
   }
 
   function chosen(): BookmarkItem[] {
@@ -75,13 +81,13 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
       for (const each of nodes.slice(first, last! + 1)) if (!isFixed(each)) selected.add(idOf(each))
     } else if (!selected.delete(idOf(node))) selected.add(idOf(node))
     state.anchor = idOf(node)
-    for (const each of nodes) mark(each)
-    state.onSelect()
+    markAll()
   }
 
-  function mark(node: BookmarkItem): void {
-    const row = list.rowOf(node)
-    if (row !== undefined) setSelected(row, node, state)
+  /** Shows what is selected and cut. */
+  function markAll(): void {
+    for (const [node, row] of list.rendered()) setSelected(row, node, state)
+    state.onSelect()
   }
 
   function toggle(node: BookmarkItem): void {
@@ -105,8 +111,8 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
       ' ': () => (editor === null ? press(node) : select(node, 'toggle')),
       ...(editor !== null && {
         Delete: () => editor.remove(chosenAt(node)),
-        F2: () => list.rowOf(node)?.querySelector<HTMLElement>('a:not([target])')?.click(),
-        Escape: () => deselect(),
+        F2: () => change(node),
+        Escape: deselect,
         ...(event.shiftKey && {
           ArrowDown: () => extend(node, 1),
           ArrowUp: () => extend(node, -1),
@@ -118,6 +124,12 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
     act()
   }
 
+  /** Opens the details at the first field. */
+  function change(node: BookmarkItem): void {
+    list.rowOf(node)?.querySelector<HTMLElement>('a:not([target])')?.click()
+    focusFields()
+  }
+
   function chosenAt(node: BookmarkItem): BookmarkItem[] {
     return editor!.chosen(walk(tops), node)
   }
@@ -125,8 +137,7 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
   function deselect(): void {
     state.selected.clear()
     state.cut.clear()
-    for (const each of nodes) mark(each)
-    state.onSelect()
+    markAll()
   }
 
   /** Moves to the next row and selects both. */
@@ -135,8 +146,7 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
     if (next === undefined) return
     for (const each of [node, next]) if (!isFixed(each)) state.selected.add(idOf(each))
     state.anchor = idOf(next)
-    for (const each of [node, next]) mark(each)
-    state.onSelect()
+    markAll()
     list.focus(nodes.indexOf(next))
   }
 
@@ -145,7 +155,7 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
     const act = {
       x: () => {
         state.cut = new Set(chosenAt(node).map(idOf))
-        for (const each of nodes) mark(each)
+        markAll()
         say(state.cut.size === 0 ? 'This can’t be moved' : 'Cut: go to another place and press Ctrl+V')
       },
       v: () => {
@@ -156,8 +166,7 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
       },
       a: () => {
         for (const each of nodes) if (!isFixed(each)) state.selected.add(idOf(each))
-        for (const each of nodes) mark(each)
-        state.onSelect()
+        markAll()
       },
     }[event.key.toLowerCase()]
     if (act === undefined) return
@@ -242,6 +251,13 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
     if (node.kind === 'folder') toggle(node)
     else list.rowOf(node)?.querySelector<HTMLElement>('[data-main]')?.click()
   }
+}
+
+/** What is selected or cut, and was deleted since, counts no more. */
+function forgetGone(tops: BookmarkItem[], { selected, cut }: TreeState): void {
+  if (selected.size + cut.size === 0) return
+  const there = new Set(walk(tops).map(idOf))
+  for (const ids of [selected, cut]) for (const id of ids) if (!there.has(id)) ids.delete(id)
 }
 
 // Deeper rows are not indented further, but state their level.

@@ -177,10 +177,11 @@ describe('long lists', () => {
   it('are navigated with the arrow keys, and a row leads to its site', async () => {
     const page = await world.look('history')
     const rows = page.locator('.row')
-    const site = await rows.nth(1).locator('.row-main').getAttribute('href')
+    const site = await rows.nth(1).locator('[target]').getAttribute('href')
 
     await rows.nth(0).locator('.row-main').focus()
     await page.keyboard.press('ArrowDown')
+    await page.keyboard.press('Tab')
     const [request, popup] = await Promise.all([
       page.context().waitForEvent('request'),
       page.waitForEvent('popup'),

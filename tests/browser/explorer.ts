@@ -129,8 +129,8 @@ export async function lookFor(page: Page, word: string): Promise<string[]> {
 
 export const choose = (page: Page, view: string) => page.click(`[data-view=${view}]`)
 
-/** The details links of rows, which sites and folders have. */
-export const detailsLinks = (page: Page) => page.locator('#view').getByRole('link', { name: /^Details of/ })
+/** The links of rows to their records. Links to sites open another tab. */
+export const detailsLinks = (page: Page) => page.locator('#view .row a:not([target])')
 
 /** The values of the form's fields. */
 export const formValues = (page: Page) =>
