@@ -35,7 +35,7 @@ export function showDetails(record: SyncRecord, bucket: string, find: Find, chan
   const isSame = shown?.collection === record.collection && shown.stored.id === record.stored.id
   shown = record
   fillIn(record, bucket, find)
-  // What somebody types stays, also when others have changed the record.
+  // What was typed stays, also when another device has changed the record.
   if (isSame && form !== null && changes !== null) form.update(editableFields(record))
   else byId('details-edit').replaceChildren(...(changes === null ? [] : drawForm(record, changes)))
   if (!dialog.open) dialog.showModal()

@@ -1,9 +1,10 @@
 import { duplicateBookmarks, duplicateLogins, keepBookmark, keepLogin } from '../client/edit/duplicates.ts'
 import { pathOf, readTree } from '../client/edit/tree.ts'
+import { readLogin } from '../client/engines.ts'
 import type { ReadableRecord } from '../client/collection.ts'
 import { button, make } from './elements.ts'
 import { LongList } from './long-list.ts'
-import { itemOf, login } from './meaning.ts'
+import { ago, itemOf, login } from './meaning.ts'
 import type { Group, Item, TreeEditor } from './items.ts'
 import { drawText, mainLink, markOf } from './rows.ts'
 
@@ -23,7 +24,11 @@ export function duplicates(bookmarks: ReadableRecord[], logins: ReadableRecord[]
   const sites = duplicateLogins(logins).map((same): Group => {
     const items = same.map((record): Item => {
       const keep = { collection: 'passwords', edits: () => keepLogin(record, same) }
-      return { ...login(record), keep }
+      const item = login(record)
+      const { createdMs, lastUsedMs } = readLogin(record.clear)
+      const usedMs = Math.max(createdMs, lastUsedMs)
+      const used = usedMs > 0 && `last used ${ago(usedMs)}`
+      return { ...item, subtitle: [item.subtitle, used].filter(Boolean).join('  ·  '), keep }
     })
     return { title: items[0]!.title, items }
   })

@@ -1,0 +1,447 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
+import type { Locator, Page } from 'playwright-core'
+import type { SyncClient } from '../../src/client/sync-client.ts'
+import { startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { desk, phone, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
+import { addCollector, clientOf, outlineOf, recordsOf } from './collector.ts'
+import { choose, connectWith, isRead, linesFor } from './explorer.ts'
+import { accessibilityFaults, coveredControls } from './inspect.ts'
+
+let bridge: TestBridge
+let browser: TestBrowser
+let users = 0
+
+beforeAll(async () => {
+  bridge = await startTestBridge({
+    writable: ['bookmarks', 'passwords', 'history', 'forms'],
+    settings: { explorer_enabled: 'true' },
+  })
+  browser = await startBrowser()
+})
+
+afterEach(async () => expect(await browser.endPages()).toEqual([]))
+
+afterAll(async () => {
+  await browser?.stop()
+  await bridge?.stop()
+})
+
+/** An account of its own at a view of the page, and another client of it. */
+async function open(
+  view: string,
+  { moreBookmarks = 0, ...options }: OpenOptions & { moreBookmarks?: number } = {},
+): Promise<{ page: Page; other: SyncClient }> {
+  const user = addCollector(bridge.sandbox, `collector${users++}`, moreBookmarks)
+  const page = await browser.open(`${bridge.url}/v1/explore`, { viewport: desk, ...options })
+  await connectWith(page, linesFor(user))
+  await isRead(page)
+  await choose(page, view)
+  return { page, other: clientOf(user, bridge.url) }
+}
+
+/** The row with exactly this title. */
+const row = (page: Page, title: string): Locator =>
+  page.locator('#content .row').filter({ has: page.locator('.row-title', { hasText: RegExp(`^${title}$`) }) })
+
+const titlesOf = (page: Page) => page.locator('#content .row-title').allInnerTexts()
+
+/** Waits until this was saved. */
+const isSaved = (page: Page, what: string) =>
+  page
+    .locator('#changes', { has: page.locator('#undo:visible') })
+    .getByText(what, { exact: true })
+    .waitFor()
+
+/** The title of the focused row, or the name of the focused control. */
+const focused = (page: Page) =>
+  page.evaluate(() => {
+    const { activeElement: element } = document
+    return element!.querySelector('.row-title')?.textContent ?? element!.getAttribute('name') ?? element!.id
+  })
+
+const field = (page: Page, name: string) => page.locator(`dialog[open] input[name=${name}]`)
+
+/** Goes to a row by keyboard, with its folder open. */
+async function goTo(page: Page, title: string): Promise<void> {
+  await row(page, title).focus()
+}
+
+describe('in the tree of bookmarks', () => {
+  it('F2 changes a title, Escape cancels, and the focus returns to the row', async () => {
+    const { page, other } = await open('bookmarks')
+    await goTo(page, 'Mail')
+
+    await page.keyboard.press('F2')
+    const first = await focused(page)
+    await field(page, 'title').fill('Never')
+    await page.keyboard.press('Escape')
+    await page.waitForURL(/#\/bookmarks$/)
+    const cancelled = await focused(page)
+    await page.keyboard.press('F2')
+    await field(page, 'title').fill('Letters')
+    await page.keyboard.press('Enter')
+    await isSaved(page, 'Changed “Mail”')
+    await page.locator('#details').waitFor({ state: 'hidden' })
+    await row(page, 'Letters').waitFor()
+
+    expect([first, cancelled, await focused(page)]).toEqual(['title', 'Mail', 'Letters'])
+    expect(await outlineOf(other)).toEqual([
+      'News',
+      'News/Morning',
+      'News/Evening',
+      'Letters',
+      '---',
+      'Mail again',
+    ])
+  })
+
+  it('tags belong to every bookmark of the address', async () => {
+    const { page, other } = await open('bookmarks')
+    await row(page, 'Mail').locator('.row-main').click()
+    await field(page, 'tags').fill('letters, every day')
+    await page.keyboard.press('Enter')
+    await isSaved(page, 'Changed “Mail”')
+
+    const { items } = await other.tree()
+    const tags = ['mail00000000', 'mailagain000', 'morning00000'].map((id) => items.get(id)!.tags)
+    expect(tags).toEqual([['letters', 'every day'], ['letters', 'every day'], ['daily']])
+  })
+
+  it('rows are moved by keyboard: cut and pasted into a folder, or behind a row', async () => {
+    const { page, other } = await open('bookmarks')
+    await goTo(page, 'Mail')
+    await page.keyboard.press('Control+x')
+    await goTo(page, 'News')
+    await page.keyboard.press('Control+v')
+    await isSaved(page, 'Moved “Mail”')
+    await page.keyboard.press('ArrowRight')
+    await goTo(page, 'Mail again')
+    await page.keyboard.press('Control+x')
+    await goTo(page, 'Morning')
+    await page.keyboard.press('Control+v')
+    await isSaved(page, 'Moved “Mail again”')
+
+    expect(await outlineOf(other)).toEqual([
+      'News',
+      'News/Morning',
+      'News/Mail again',
+      'News/Evening',
+      'News/Mail',
+      '---',
+    ])
+  })
+
+  it('rows are moved by drag and drop: before a row, and into a folder', async () => {
+    const { page, other } = await open('bookmarks')
+    await row(page, 'Mail again').dragTo(row(page, 'Mail'), { targetPosition: { x: 200, y: 3 } })
+    await isSaved(page, 'Moved “Mail again”')
+    await row(page, 'Mail').dragTo(row(page, 'News'))
+    await isSaved(page, 'Moved “Mail”')
+
+    expect(await outlineOf(other)).toEqual([
+      'News',
+      'News/Morning',
+      'News/Evening',
+      'News/Mail',
+      'Mail again',
+      '---',
+    ])
+  })
+
+  it('several rows are selected with Shift, Ctrl and boxes, and moved to a folder that is searched for', async () => {
+    const { page, other } = await open('bookmarks')
+    await row(page, 'Other Bookmarks').locator('.row-main').click()
+    await row(page, 'Stray').click({ modifiers: ['ControlOrMeta'] })
+    await row(page, 'Mail').locator('.pick').check()
+    await row(page, 'Mail again').click({ modifiers: ['Shift'] })
+    const selected = await page.locator('#selected').innerText()
+    const marked = await page.locator('[aria-selected=true]').count()
+    await page.click('#move')
+    await page.keyboard.type('new')
+    await page.keyboard.press('Enter')
+    await isSaved(page, 'Moved 4 bookmarks')
+
+    expect([selected, marked]).toEqual(['4 selected', 4])
+    expect(await page.locator('#selected').innerText()).toBe('4 selected')
+    expect(await outlineOf(other)).toEqual([
+      'News',
+      'News/Morning',
+      'News/Evening',
+      'News/Mail',
+      'News/---',
+      'News/Mail again',
+      'News/Stray',
+    ])
+  })
+
+  it('a folder is deleted with its contents, and comes back by a button or Ctrl+Z', async () => {
+    const { page, other } = await open('bookmarks')
+    const before = await outlineOf(other)
+    const kept: string[][] = []
+    for (const takeBack of [() => page.click('#undo'), () => page.keyboard.press('Control+z')]) {
+      await goTo(page, 'News')
+      await page.keyboard.press('Delete')
+      await isSaved(page, 'Deleted “News”')
+      kept.push(await outlineOf(other), [await focused(page)])
+      await takeBack()
+      await row(page, 'News').waitFor()
+      kept.push(await outlineOf(other))
+    }
+
+    const without = ['Mail', '---', 'Mail again']
+    expect(kept).toEqual([without, ['Mail'], before, without, ['Mail'], before])
+  })
+
+  it('a bookmark, a folder and a separator are added where one stands, visible and focused', async () => {
+    const { page, other } = await open('bookmarks')
+    await goTo(page, 'Mail')
+    await page.click('#new-bookmark')
+    await field(page, 'title').fill('No address')
+    await page.keyboard.press('Enter')
+    const refusal = await page.locator('dialog .trouble:visible').innerText()
+    const keptTitle = await field(page, 'title').inputValue()
+    await field(page, 'title').fill('Fresh')
+    await field(page, 'address').fill('https://fresh.example/')
+    await page.keyboard.press('Enter')
+    await isSaved(page, 'Added a bookmark')
+    await row(page, 'Fresh').waitFor()
+    const afterFirst = await focused(page)
+    await page.click('#new-folder')
+    await field(page, 'title').fill('Box')
+    await page.keyboard.press('Enter')
+    await isSaved(page, 'Added a folder')
+    const afterSecond = await focused(page)
+    await page.click('#new-separator')
+    await isSaved(page, 'Added a separator')
+    await page.locator('.separator').nth(1).waitFor()
+
+    expect(refusal).toMatch(/address/)
+    expect(keptTitle).toBe('No address')
+    expect([afterFirst, afterSecond]).toEqual(['Fresh', 'Box'])
+    expect((await outlineOf(other)).slice(3)).toEqual(['Mail', 'Fresh', 'Box', '---', '---', 'Mail again'])
+  })
+
+  it('the row and the scroll position stay while a change deep in a long list is saved', async () => {
+    const { page } = await open('bookmarks', { moreBookmarks: 300 })
+    await row(page, 'Other Bookmarks').locator('.row-main').click()
+    await row(page, 'Stray').focus()
+    await page.keyboard.press('End')
+    await page.keyboard.press('ArrowUp')
+    await page.keyboard.press('ArrowUp')
+    const [title, before] = [await focused(page), await page.evaluate(() => scrollY)]
+    await page.keyboard.press('Delete')
+    await isSaved(page, `Deleted “${title}”`)
+    await row(page, title).waitFor({ state: 'detached' })
+
+    expect(before).toBeGreaterThan(5000)
+    expect(Math.abs((await page.evaluate(() => scrollY)) - before)).toBeLessThan(60)
+    expect(await focused(page)).toBe('More 298')
+  })
+})
+
+describe('other records', () => {
+  it('one of several bookmarks of an address is kept, and one of several logins', async () => {
+    const { page, other } = await open('duplicates')
+    const [bookmarks, logins] = [await titlesOf(page), await page.locator('#content h2').allInnerTexts()]
+    await row(page, 'Mail again')
+      .getByRole('button', { name: /^Keep this/ })
+      .click()
+    await isSaved(page, 'Kept one “Mail again”')
+    await page
+      .getByRole('button', { name: /^Keep this/ })
+      .first()
+      .click()
+    await page.getByText('No address is bookmarked twice').waitFor()
+
+    expect(bookmarks.slice(0, 2)).toEqual(['Mail', 'Mail again'])
+    expect(logins[0]).toBe('https://mail.example/')
+    expect(await outlineOf(other)).toEqual(['News', 'News/Morning', 'News/Evening', '---', 'Mail again'])
+    expect((await recordsOf(other, 'passwords')).map(({ password }) => password)).toEqual(['old secret'])
+  })
+
+  it('a password is changed, hidden while it is typed', async () => {
+    const { page, other } = await open('passwords')
+    await page.locator('.row-main').first().click()
+    const type = await field(page, 'password').getAttribute('type')
+    await field(page, 'password').fill('new secret')
+    await page.keyboard.press('Enter')
+    await page.locator('#undo:visible').waitFor()
+
+    const [first] = (await recordsOf(other, 'passwords')).filter(({ password }) => password === 'new secret')
+    expect(type).toBe('password')
+    expect(first).toMatchObject({ username: 'anna', hostname: 'https://shop.example', usernameField: '' })
+    expect(Number(first!.timePasswordChanged)).toBeGreaterThan(1_700_000_000_000)
+    expect(await recordsOf(other, 'passwords')).toHaveLength(2)
+  })
+
+  it('the history of a site and a form entry are deleted, and come back', async () => {
+    const { page, other } = await open('history')
+    const addresses = async () => (await recordsOf(other, 'history')).map(({ histUri }) => histUri)
+    await row(page, 'https://old.example/one').locator('.row-main').click()
+    await page.getByRole('button', { name: 'Delete all 2 pages of old.example' }).click()
+    await isSaved(page, 'Deleted 2 pages of old.example')
+    const left = await addresses()
+    await page.click('#undo')
+    await row(page, 'https://old.example/two').waitFor()
+    const back = await addresses()
+    await choose(page, 'forms')
+    await page.locator('.row-main').first().click()
+    await page.locator('#details').getByRole('button', { name: 'Delete', exact: true }).click()
+    await page.getByText('There are no form entries.').waitFor()
+
+    expect(left).toEqual(['https://new.example/'])
+    expect(back).toHaveLength(3)
+    expect(await recordsOf(other, 'forms')).toEqual([])
+  })
+})
+
+describe('a save', () => {
+  it('never overwrites what changed elsewhere: shows it, keeps what was typed, and saves it when asked again', async () => {
+    const { page, other } = await open('bookmarks')
+    await row(page, 'Mail').locator('.row-main').click()
+    await field(page, 'title').fill('Mine')
+    await other.edit([
+      { op: 'change', id: 'mail00000000', fields: { title: 'Theirs', address: 'https://theirs.example/' } },
+    ])
+    await page.keyboard.press('Enter')
+    const trouble = await page.locator('#details .trouble:visible').innerText()
+    const stored = await outlineOf(other)
+    const typed = await field(page, 'title').inputValue()
+    const untouched = await field(page, 'address').inputValue()
+    const heading = await page.locator('#details-title').innerText()
+    await page.keyboard.press('Enter')
+    await page.locator('#details').waitFor({ state: 'hidden' })
+
+    expect(trouble).toMatch(/another device/)
+    expect(stored).toContain('Theirs')
+    expect([typed, untouched, heading]).toEqual(['Mine', 'https://theirs.example/', 'Theirs'])
+    const { title, address } = (await other.tree()).items.get('mail00000000')!
+    expect([title, address]).toEqual(['Mine', 'https://theirs.example/'])
+  })
+
+  it('keeps what others have put into a folder that is deleted, and says so', async () => {
+    const { page, other } = await open('bookmarks')
+    await other.edit([
+      { op: 'add', title: 'Added', address: 'https://added.example/', folder: 'newsfolder00' },
+    ])
+    await goTo(page, 'News')
+    await page.keyboard.press('Delete')
+    await page.locator('#troubles li').waitFor()
+    const trouble = await page.locator('#troubles').innerText()
+    const outline = await outlineOf(other)
+    await page.click('#close-troubles')
+
+    expect(trouble).toContain('Added')
+    expect(outline.slice(0, 2)).toEqual(['News', 'News/Added'])
+    expect(await page.locator('#trouble-box').isVisible()).toBe(false)
+  })
+
+  it('that fails keeps what was typed and says why: a token that has expired, a storage that is down', async () => {
+    const { page, other } = await open('bookmarks', { mayFail: true })
+    const refusals = [
+      { status: 401, errno: 105, message: 'Please authenticate' },
+      { status: 503, errno: 201, message: 'Try again later' },
+    ]
+    const seen: string[] = []
+    await row(page, 'Mail').locator('.row-main').click()
+    await field(page, 'title').fill('Kept')
+    for (const { status, errno, message } of refusals) {
+      await page.route('**/batch', (route) =>
+        route.fulfill({ status, json: { code: status, errno, error: '', message } }),
+      )
+      await page.keyboard.press('Enter')
+      seen.push(await page.locator('#details .trouble:visible').innerText())
+      await page.unrouteAll()
+    }
+    const typed = await field(page, 'title').inputValue()
+    const before = await outlineOf(other)
+    await page.keyboard.press('Enter')
+    await page.locator('#details').waitFor({ state: 'hidden' })
+
+    expect(seen[0]).toMatch(/token/)
+    expect(seen[1]).toMatch(/503|later|not available/i)
+    expect(typed).toBe('Kept')
+    expect(before).toContain('Mail')
+    expect(await outlineOf(other)).toContain('Kept')
+  })
+})
+
+describe('a bridge that allows no writes', () => {
+  it('shows no control that changes anything, and the space bar opens a folder', async () => {
+    await using reader = await startTestBridge({ settings: { explorer_enabled: 'true' } })
+    const user = addCollector(reader.sandbox, 'reader')
+    const page = await browser.open(`${reader.url}/v1/explore`, { viewport: desk })
+    await connectWith(page, linesFor(user))
+    await isRead(page)
+    const offered: number[] = []
+    const controls = page.locator(
+      '#edit-tools button:visible, .pick:visible, [draggable=true], .fields:visible, #changes:visible, #content button:visible',
+    )
+    for (const view of ['bookmarks', 'history', 'forms', 'duplicates']) {
+      await choose(page, view)
+      await page.locator('.row').first().waitFor()
+      offered.push(await controls.count())
+      await page.locator('.row a:not([target])').first().click()
+      offered.push(await page.locator('#details-edit *').count())
+      await page.keyboard.press('Escape')
+      await page.locator('#details').waitFor({ state: 'hidden' })
+    }
+    await choose(page, 'bookmarks')
+    await row(page, 'News').focus()
+    for (const key of ['Delete', 'F2', 'Control+x', 'Control+v', ' ']) await page.keyboard.press(key)
+
+    expect(offered).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
+    expect(await titlesOf(page)).toContain('Morning')
+  })
+})
+
+describe('the controls that change something', () => {
+  it.each([
+    ['light', desk],
+    ['dark', { width: 768, height: 900 }],
+    ['light', phone],
+    ['dark', { width: 320, height: 640 }],
+  ] as const)(
+    'are accessible, %s %p: axe finds nothing, and each can be clicked',
+    async (scheme, viewport) => {
+      const { page } = await open('bookmarks', { scheme, viewport })
+      const faults: string[] = []
+      const look = async (name: string) => {
+        const found = [...(await accessibilityFaults(page)), ...(await coveredControls(page))]
+        const width = await page.evaluate(() => document.documentElement.scrollWidth)
+        if (width > viewport.width) found.push(`is ${width} pixels wide`)
+        faults.push(...found.map((fault) => `${name}: ${fault}`))
+      }
+      const picture = process.env.PICTURES
+      const take = async (name: string) =>
+        picture && (await page.screenshot({ path: `${picture}/${name}-${viewport.width}.png` }))
+
+      await row(page, 'Mail').locator('.pick').check()
+      await row(page, 'Mail again').locator('.pick').check()
+      await look('tree')
+      await page.click('#move')
+      await look('picker')
+      await take('picker')
+      await page.keyboard.press('Escape')
+      await page.click('#new-bookmark')
+      await page.keyboard.press('Enter')
+      await page.locator('dialog .trouble:visible').waitFor()
+      await look('new bookmark')
+      await take('new')
+      await page.keyboard.press('Escape')
+      await row(page, 'News').getByRole('link').click()
+      await look('details')
+      await take('details')
+      await page.getByRole('button', { name: 'Delete', exact: true }).last().click()
+      await isSaved(page, 'Deleted “News”')
+      await look('change bar')
+      await take('tree')
+      await choose(page, 'duplicates')
+      await page.locator('.row').first().waitFor()
+      await look('duplicates')
+      await take('duplicates')
+
+      expect(faults).toEqual([])
+    },
+  )
+})
