@@ -1,6 +1,7 @@
 import { ClientError } from '../../client/errors.ts'
 import { EverythingWriter } from '../../client/record-formats.ts'
 import { errno } from '../../domain/errors.ts'
+import { collectYoungGarbage } from '../host.ts'
 import { readEngines } from './engines.ts'
 import { countOf } from './phrases.ts'
 import type { SyncRecord } from '../../client/collection.ts'
@@ -46,6 +47,7 @@ export async function* exportEverything(
           yield text
           text = ''
         }
+        collectYoungGarbage()
         count += records.length
         progress.show(`${name}: ${countOf(count, 'record')} read`)
       }

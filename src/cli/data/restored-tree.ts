@@ -4,7 +4,9 @@ import { requestsOf, type RecordWrite } from '../../client/edit/edit-requests.ts
 import { isRoot, normalFields, uniqueTags, type Problem } from '../../client/edit/edit.ts'
 import { editsBetween, type WantedTree } from '../../client/edit/edits-between.ts'
 import { textOf, textsOf } from '../../client/fields.ts'
-import { below, topId, type Item, type Tree } from '../../client/edit/tree.ts'
+import { below, readTree, topId, versionOf, type Item, type Tree } from '../../client/edit/tree.ts'
+import type { SyncRecord } from '../../client/collection.ts'
+import type { ClearRecord } from '../../client/crypto.ts'
 
 /** Which items of a backup to restore. */
 export interface Selection {
@@ -41,8 +43,38 @@ export interface TreeRestore extends RestoredTree {
   writes: RecordWrite[]
 }
 
+/** Invalid records around what was written may be elsewhere afterwards, so more has to be written; rarely twice. */
+const maxRounds = 5
+
 /** Restores items of a backup; pure. Restored into its own result, a backup writes nothing. */
 export function restoreItems(stored: Tree, saved: Tree, selection: Selection): TreeRestore {
+  const first = restoreOnce(stored, saved, selection)
+  const writes = new Map(first.writes.map((write) => [write.id, write]))
+  let tree = stored
+  let last = first.writes
+  for (let round = 1; last.length > 0 && round < maxRounds; round += 1) {
+    tree = afterWrites(tree, last)
+    last = restoreOnce(tree, saved, selection).writes
+    for (const write of last) writes.set(write.id, { ...write, version: versionOf(stored, write.id) })
+  }
+  return { ...first, writes: [...writes.values()] }
+}
+
+/** The tree that is read when these records have been written. */
+function afterWrites(tree: Tree, writes: readonly RecordWrite[]): Tree {
+  const records = new Map<string, SyncRecord>()
+  const add = (id: string, version: number | null, clear: ClearRecord | null) => {
+    const stored = { id, last_modified: version ?? 0 }
+    records.set(id, { collection: 'bookmarks', stored, clear, problem: null })
+  }
+  for (const { id, version, record } of tree.items.values()) if (version !== null) add(id, version, record)
+  for (const [id, version] of tree.deleted) add(id, version, { id, deleted: true })
+  for (const id of tree.unreadable) add(id, 0, null)
+  for (const { id, version, record } of writes) add(id, version, record)
+  return readTree(records.values())
+}
+
+function restoreOnce(stored: Tree, saved: Tree, selection: Selection): TreeRestore {
   const current = withoutMissing(stored)
   const result = restoreTree(current, saved, selection)
   const { tree, problems } = applyEdits(current, editsBetween(current, result.wanted))
@@ -50,20 +82,30 @@ export function restoreItems(stored: Tree, saved: Tree, selection: Selection): T
   const isMissingRoot = (id: string) =>
     current.items.get(id)?.version === null && saved.items.get(id)?.version !== null
   const roots = [...result.restored].filter((id) => isMissingRoot(id))
-  const writes = requestsOf(current, tree, [...roots, ...foldersWithLost(tree, saved, selection)])
+  const writes = requestsOf(current, tree, [
+    ...roots,
+    ...foldersWithLost(tree, saved, result.restored, selection),
+  ])
   return { ...result, tree, problems, writes }
 }
 
-/** Folders whose records don't list what the backup has in them: an earlier restore has not come so far, or a program has forgotten it. */
-function foldersWithLost({ items }: Tree, saved: Tree, { isWanted }: Selection): string[] {
+/** Folders whose records don't list what is restored in them: an earlier restore has not come so far, or a program has forgotten it. */
+function foldersWithLost(
+  { items }: Tree,
+  saved: Tree,
+  restored: ReadonlySet<string>,
+  { isWanted }: Selection,
+): string[] {
   const hasLost = ({ id: folder, children, record }: Item) => {
     const listed = new Set(textsOf(record.children))
     return children.some(
       (id) =>
         !listed.has(id) &&
-        isWanted(id) &&
-        saved.items.get(id)?.parent === folder &&
-        items.get(id)?.record.parentid === folder,
+        items.has(id) &&
+        (restored.has(folder) ||
+          (isWanted(id) &&
+            saved.items.get(id)?.parent === folder &&
+            items.get(id)?.record.parentid === folder)),
     )
   }
   return [...items.values()].filter((item) => item.kind === 'folder' && hasLost(item)).map(({ id }) => id)
@@ -163,8 +205,8 @@ function select(
     if (now === undefined) {
       if (deletedSince !== null && !((current.deleted.get(id) ?? 0) > deletedSince)) continue
     } else if (isRoot(now)) {
-      // Its order is restored with it.
-      if (!overwrites && now.version !== null) continue
+      // Its order is restored with it, if the backup has its record.
+      if ((!overwrites && now.version !== null) || saved.items.get(id)!.version === null) continue
     } else if (!overwrites || deletedSince !== null) continue
     else if (now.kind !== kind) {
       retyped.push(id)
