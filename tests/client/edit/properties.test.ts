@@ -2,7 +2,8 @@ import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
 import { applyEdits } from '../../../src/client/edit/apply-edits.ts'
 import { editsBetween } from '../../../src/client/edit/edits-between.ts'
-import { readTree, type Tree } from '../../../src/client/edit/tree.ts'
+import { readTree, sameTags, type Tree } from '../../../src/client/edit/tree.ts'
+import type { Edit } from '../../../src/client/edit/edit.ts'
 import {
   changed,
   complaints,
@@ -79,11 +80,13 @@ describe('edits between two random trees', () => {
       const records = recordsOf(changed(forest, draw, 'o'))
       const others = readTree(records)
 
-      const { tree, problems } = applyEdits(others, editsBetween(shown, wanted), shown)
+      const edits = editsBetween(shown, wanted)
+      const { tree, problems } = applyEdits(others, edits, shown)
 
       const named = new Set(problems.map(({ id }) => id))
       expect(losses(shown, others, tree, new Set())).toEqual([])
       expect(losses(shown, wanted, tree, named)).toEqual([])
+      expect(lostTags(shown, others, tree, edits)).toEqual([])
       expect(complaints(written(records, others, tree))).toEqual([])
     })
   })
@@ -101,6 +104,27 @@ function losses(from: Tree, to: Tree, result: Tree, named: ReadonlySet<string>):
     if (!was || !wanted || !is) continue
     for (const field of ['parent', 'title', 'address'] as const)
       if (was[field] !== wanted[field] && is[field] !== wanted[field]) lost.push(`${field} of ${id}`)
+  }
+  return lost
+}
+
+/** The bookmarks without the tags that they have in `to`, of addresses that the edits don't change. */
+function lostTags(from: Tree, to: Tree, result: Tree, edits: Edit[]): string[] {
+  const touched = new Set<string | undefined>()
+  for (const edit of edits) {
+    if (edit.op === 'add') touched.add(edit.address)
+    if (edit.op !== 'change') continue
+    touched.add(edit.fields.address)
+    for (const { items } of [from, to]) touched.add(items.get(edit.id)?.address)
+  }
+  const lost: string[] = []
+  for (const [id, { address, tags, keyword }] of to.items) {
+    const is = result.items.get(id)
+    if (!is || touched.has(address)) continue
+    if (!sameTags(is.tags, tags)) lost.push(`tags of ${id}`)
+    // A keyword belongs to one address, which an edit may give it to.
+    if (is.keyword !== keyword && !edits.some((edit) => edit.op !== 'remove' && edit.op !== 'move'))
+      lost.push(`keyword of ${id}`)
   }
   return lost
 }
