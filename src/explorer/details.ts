@@ -7,7 +7,7 @@ import { editableFields, editsFor, isDeletable } from './editable-fields.ts'
 import { fieldForm, type FieldForm, type SaveFields } from './edit-dialogs.ts'
 import { button, byId, copy, icon, link, make, mask } from './elements.ts'
 import { ago, factsOf, hostOf } from './meaning.ts'
-import { addressOf } from './tab.ts'
+import { placeAddress } from './tab.ts'
 
 const momentFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
@@ -106,7 +106,7 @@ function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: stri
         : [drawFacts(collection, clear, find), drawClear(clear)],
     path: [`GET ${path}`],
     wire: json(unwrapped(stored)),
-    changed: [`changed ${momentOf(stored.last_modified)}`],
+    changed: [`changed ${formatTime(stored.last_modified)}`],
   }
   for (const [part, shown] of Object.entries(parts)) byId(`details-${part}`).replaceChildren(...shown)
 }
@@ -114,7 +114,7 @@ function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: stri
 function drawFacts(collection: string, clear: ClearRecord, find: Find): HTMLElement {
   const rows = factsOf(clear).flatMap(({ name, value }) => {
     const url = webAddress(value)
-    const text = typeof value === 'number' ? momentOf(value) : value
+    const text = typeof value === 'number' ? formatTime(value) : value
     return fact(name, url === null ? text : link(url, {}, text), text)
   })
   const { password } = clear
@@ -128,7 +128,7 @@ function fact(name: string, shown: Node | string, text: string): HTMLElement[] {
   return [make('dt', {}, name), make('dd', { dir: 'auto' }, shown, button(take, icon('copy')))]
 }
 
-function momentOf(ms: number): string {
+function formatTime(ms: number): string {
   return `${momentFormat.format(ms)} (${ago(ms)})`
 }
 
@@ -137,15 +137,15 @@ const maxChildren = 50
 /** The titles of a bookmark's folder, or of a folder's contents, which the record only names by id. */
 function drawRelatives(collection: string, clear: ClearRecord, find: Find): HTMLElement[] {
   const { parentId, childIds: ids } = readBookmark(clear)
-  const linkTo = (id: string) => {
+  const recordLink = (id: string) => {
     const found = find(id)?.clear
-    return found ? make('a', { href: addressOf(collection, id) }, nameRecord(collection, found)) : id
+    return found ? make('a', { href: placeAddress(collection, id) }, nameRecord(collection, found)) : id
   }
-  const inside = ids.slice(0, maxChildren).map((id) => make('li', { dir: 'auto' }, linkTo(id)))
+  const inside = ids.slice(0, maxChildren).map((id) => make('li', { dir: 'auto' }, recordLink(id)))
   const more = ids.length - inside.length
   if (more > 0) inside.push(make('li', {}, `and ${more.toLocaleString()} more`))
   return [
-    ...(parentId === '' ? [] : [make('dt', {}, 'Inside of'), make('dd', {}, linkTo(parentId))]),
+    ...(parentId === '' ? [] : [make('dt', {}, 'Inside of'), make('dd', {}, recordLink(parentId))]),
     ...(ids.length === 0 ? [] : [make('dt', {}, 'Contains'), make('dd', {}, make('ul', {}, ...inside))]),
   ]
 }

@@ -2,7 +2,7 @@ import type { Content } from './contents.ts'
 import { icon, make } from './elements.ts'
 import type { Holdings } from './holdings.ts'
 import type { DrawContext, Group } from './items.ts'
-import { addressOf } from './tab.ts'
+import { placeAddress } from './tab.ts'
 import { drawView } from './views.ts'
 
 /** The links to all views, with the number of items in each. */
@@ -23,7 +23,7 @@ export function drawNavigation(contents: Content[], current: Content, holdings: 
         class: groups.length === 0 ? 'faint' : '',
         'aria-current': content === current ? 'page' : null,
         'data-view': view.id,
-        href: addressOf(view.id),
+        href: placeAddress(view.id),
       },
       icon(view.icon ?? view.id),
       make('span', {}, view.title),
@@ -46,7 +46,7 @@ export function drawFound(
   return [
     make('strong', { dir: 'auto' }, typed),
     ...(current.count > 0 ? [tell(`${current.count.toLocaleString()} here`)] : []),
-    ...elsewhere.map(linkTo),
+    ...elsewhere.map(viewLink),
     ...(isFound ? [] : [tell('found nowhere')]),
     ...(holdings.isReading() ? [tell('still reading …')] : []),
     ...unread.map(({ view }) => tell(`${view.title} could not be read`)),
@@ -84,15 +84,19 @@ function othersOf(contents: Content[], current: Content): Content[] {
   return contents.filter((content) => content !== current && content.groups.length > 0)
 }
 
-function linkTo({ view, count }: Content): HTMLElement {
-  return make('a', { class: 'link', href: addressOf(view.id) }, `${count.toLocaleString()} in ${view.title}`)
+function viewLink({ view, count }: Content): HTMLElement {
+  return make(
+    'a',
+    { class: 'link', href: placeAddress(view.id) },
+    `${count.toLocaleString()} in ${view.title}`,
+  )
 }
 
 // Enough to see whether another view has what the user wants.
 const maxElsewhere = 5
 
 function drawElsewhere(content: Content, context: DrawContext): HTMLElement {
-  const heading = make('h2', {}, linkTo(content))
+  const heading = make('h2', {}, viewLink(content))
   return make(
     'section',
     { class: 'elsewhere' },

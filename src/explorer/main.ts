@@ -22,7 +22,7 @@ import { fillIn, readForm, showTrouble } from './form.ts'
 import { Holdings } from './holdings.ts'
 import { exchange, takeCode } from './own-page.ts'
 import { initialState, isOutdated } from './state.ts'
-import { addressOf, forget, readPlace, recall, remember } from './tab.ts'
+import { placeAddress, forget, readPlace, recall, remember } from './tab.ts'
 import { choice, offerTags, onChoice, resetTools, showTools, typed } from './tools.ts'
 import type { DrawnTree } from './items.ts'
 import { viewIdOf, views, type View } from './views.ts'
@@ -57,7 +57,7 @@ function go(address: string): void {
 
 /** Names a view in the address, without a step for Back. */
 function setAddress(viewId: string): void {
-  history.replaceState(null, '', addressOf(viewId))
+  history.replaceState(null, '', placeAddress(viewId))
 }
 
 /** Connects if all values are present. */
@@ -257,7 +257,7 @@ function drawNotices({ title, collections }: View): HTMLElement[] {
   const problems = state.contents!.unreadable.filter(({ collection }) => own.has(collection))
   if (problems.length === 0) return []
   const records = problems.length === 1 ? '1 record' : `${problems.length} records`
-  return [notice(`${records} here can’t be read.`, 'Which?', () => go(addressOf('unreadable')))]
+  return [notice(`${records} here can’t be read.`, 'Which?', () => go(placeAddress('unreadable')))]
 }
 
 function notice(text: string, label: string, act: () => unknown): HTMLElement {

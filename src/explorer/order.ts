@@ -21,9 +21,9 @@ export function inOrder(groups: Group[], order: Order, isFlat: boolean): Group[]
 
 function sorted(items: Item[], order: Order): Item[] {
   const dated = items.map((item) => {
-    const atMs = momentOf(item)
+    const atMs = timeOf(item)
     const meta = item.meta ?? (() => (atMs > 0 ? ago(atMs) : ''))
-    return { item: { ...item, meta }, atMs, key: order === 'address' ? addressOf(item) : item.title }
+    return { item: { ...item, meta }, atMs, key: order === 'address' ? withoutScheme(item) : item.title }
   })
   const compare: (left: (typeof dated)[0], right: (typeof dated)[0]) => number =
     order === 'date'
@@ -33,12 +33,12 @@ function sorted(items: Item[], order: Order): Item[] {
 }
 
 /** The URL without scheme and `www`; items without a URL come last. */
-function addressOf({ url }: Item): string {
+function withoutScheme({ url }: Item): string {
   return url?.replace(/^https?:\/\/(www\.)?/i, '') ?? '\uffff'
 }
 
 /** The time when the item was created or last used, as far as known. */
-function momentOf({ record: { clear, stored }, atMs }: Item): number {
+function timeOf({ record: { clear, stored }, atMs }: Item): number {
   if (atMs !== undefined) return atMs
   const { lastUsedMs, createdMs } = readLogin(clear ?? {})
   const told = [readBookmark(clear ?? {}).addedMs, lastUsedMs, createdMs].find((ms) => ms > 0)

@@ -3,7 +3,7 @@ import { avatar, button, copy, icon, link, make, mask } from './elements.ts'
 import { LongList } from './long-list.ts'
 import { dayName, hostOf } from './meaning.ts'
 import type { Group, Item } from './items.ts'
-import { addressOf } from './tab.ts'
+import { placeAddress } from './tab.ts'
 
 /** Draws groups as a list with headings. `mark` returns the icon of a row. */
 export function drawList(
@@ -51,7 +51,7 @@ export function detailsLink({ record, title }: Item): HTMLAnchorElement {
 }
 
 export function recordAddress({ collection, stored }: SyncRecord): string {
-  return addressOf(collection, stored.id)
+  return placeAddress(collection, stored.id)
 }
 
 /** Page titles may be in any language; each line has its own text direction, but all are aligned to the same side. */

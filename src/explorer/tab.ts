@@ -16,7 +16,7 @@ export function readPlace(): Place {
 }
 
 /** The address of a view or a record. It contains only ids, because browsers store addresses. */
-export function addressOf(name: string, id?: string): string {
+export function placeAddress(name: string, id?: string): string {
   return `#/${[name, id]
     .filter((part) => part !== undefined)
     .map(encodeURIComponent)
