@@ -1,7 +1,7 @@
 import { isRefusal, UpstreamError, type ServiceError } from '../domain/errors.ts'
 import { retries } from '../domain/retries.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
-import { completeView, nameOf } from './reads.ts'
+import { completeView, recordKey } from './reads.ts'
 import { waitToRetry, type TransactionContext } from './context.ts'
 import type { Operation, Step } from '../domain/operation.ts'
 import type { BulkStorage, KeepsPayload, Snapshot, StorageLimits } from '../domain/record-storage.ts'
@@ -68,7 +68,7 @@ export class KnownCollection {
     const isNeeded = this.facts.needed.has(id)
     if (!isNeeded && length > shortPayload) return false
     try {
-      return context.budget.keep(nameOf(storage, collection, id), length)
+      return context.budget.keep(recordKey(storage, collection, id), length)
     } catch (error) {
       // What has been written must be completed, with or without memory.
       if (isNeeded && !context.mayBeVisible) throw error

@@ -35,7 +35,7 @@ export function readsOf(
   const readRecords = async () => {
     const { collection } = gets[0]!.operation
     const ids = [...new Set(gets.map(({ operation }) => operation.id))]
-    const keeps = (id: string, length: number) => budget.keep(nameOf(storage, collection, id), length)
+    const keeps = (id: string, length: number) => budget.keep(recordKey(storage, collection, id), length)
     const { records } = await storage.snapshot(collection, ids, keeps)
     for (const { index, operation } of gets) {
       const record = records.get(operation.id) ?? null
@@ -50,7 +50,7 @@ export function readsOf(
 }
 
 /** Names a record among those of all users. */
-export function nameOf(storage: BulkStorage, collection: string, id: string): string {
+export function recordKey(storage: BulkStorage, collection: string, id: string): string {
   return JSON.stringify([storage.owner, collection, id])
 }
 

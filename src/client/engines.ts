@@ -2,7 +2,7 @@
  * Reads what Firefox's engines write into their collections, whose fields `record-fields.ts` lists for those who write. Readers take any record
  * and never throw: a field of another type counts as absent, and `faultOf` names it.
  */
-import { fieldsOf, isFields, listOf, momentOf, numberOf, textOf, textsOf, type Fields } from './fields.ts'
+import { fieldsOf, isFields, listOf, readTimeMs, numberOf, textOf, textsOf, type Fields } from './fields.ts'
 
 /** A record of `bookmarks`. */
 export interface Bookmark {
@@ -43,7 +43,7 @@ export function readBookmark(clear: Fields): Bookmark {
 const latestMs = 100_000_000_000_000
 
 function readAddedMs(added: number): number {
-  return momentOf(added > latestMs ? added / 1000 : added)
+  return readTimeMs(added > latestMs ? added / 1000 : added)
 }
 
 /** A record of `history`. */
@@ -79,7 +79,7 @@ export function readVisitedPage(clear: Fields): VisitedPage {
   const visits = listOf(clear.visits)
     .map(fieldsOf)
     .map(({ date, type }) => ({
-      atMs: momentOf(numberOf(date) / 1000),
+      atMs: readTimeMs(numberOf(date) / 1000),
       kind: visitKinds[numberOf(type)] ?? '',
     }))
     .filter(({ atMs }) => atMs > 0)
@@ -109,9 +109,9 @@ export function readLogin(clear: Fields): Login {
     realm: textOf(clear.httpRealm),
     userName: textOf(clear.username),
     password: textOf(clear.password),
-    createdMs: momentOf(numberOf(clear.timeCreated)),
-    lastUsedMs: momentOf(numberOf(clear.timeLastUsed)),
-    passwordChangedMs: momentOf(numberOf(clear.timePasswordChanged)),
+    createdMs: readTimeMs(numberOf(clear.timeCreated)),
+    lastUsedMs: readTimeMs(numberOf(clear.timeLastUsed)),
+    passwordChangedMs: readTimeMs(numberOf(clear.timePasswordChanged)),
   }
 }
 
@@ -136,7 +136,7 @@ export function readTabs(clear: Fields): { device: string; tabs: Tab[] } {
       return {
         title: textOf(title),
         url: textOf(listOf(urlHistory)[0]),
-        lastUsedMs: momentOf(numberOf(lastUsed) * 1000),
+        lastUsedMs: readTimeMs(numberOf(lastUsed) * 1000),
       }
     })
     .filter(({ url }) => url !== '')

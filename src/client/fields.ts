@@ -43,6 +43,6 @@ export function webAddress(value: unknown): string | null {
 const latestMs = 253_402_300_799_999
 
 /** A time in ms since 1970; 0 if it is none. */
-export function momentOf(ms: number): number {
+export function readTimeMs(ms: number): number {
   return ms > 0 && ms <= latestMs ? ms : 0
 }

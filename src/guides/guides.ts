@@ -9,12 +9,12 @@ import imagePath from '../../docs/images/explorer.png' with { type: 'file' }
 const documents: Record<string, string> = readDocuments()
 
 /** The name of a document in its URL: "run" for docs/run.md, "examples/nginx.conf" for other files. */
-function nameOf(path: string): string {
+function documentName(path: string): string {
   const isGuide = path.endsWith('.md')
   return isGuide ? basename(path, '.md').toLowerCase() : path.replace(/^docs\//, '')
 }
 
-const paths = new Map(Object.keys(documents).map((path) => [nameOf(path), path]))
+const paths = new Map(Object.keys(documents).map((path) => [documentName(path), path]))
 
 /** The pages by purpose. The title of a page is its first heading. */
 const groups = [
@@ -50,7 +50,7 @@ export interface Site {
 /** The names of all pages and documents by URL, without images. */
 export function guideNames(site: Site): Map<string, string> {
   const names = [...paths.keys(), 'examples', 'search.js']
-  return new Map(names.map((name) => [addressOf(name, site), name]))
+  return new Map(names.map((name) => [documentUrl(name, site), name]))
 }
 
 /** Serves a guide, or another document, by name. Resolves to null for an unknown name. */
@@ -66,14 +66,14 @@ export async function guideFile(name: string, site: Site): Promise<PageFile | nu
 }
 
 /** The URL of a document, relative to the page of a guide. */
-function addressOf(name: string, { isStatic }: Site): string {
+function documentUrl(name: string, { isStatic }: Site): string {
   if (!isStatic || name === 'search.js' || name.startsWith('images/')) return name
   if (name === 'readme') return 'index.html'
   // File servers choose the media type by the ending, and all examples must be shown as text.
   return name === 'examples' || paths.get(name)?.endsWith('.md') ? `${name}.html` : `${name}.txt`
 }
 
-function titleOf(name: string): string {
+function documentTitle(name: string): string {
   if (name === 'examples') return 'Examples'
   return /^# (.*)$/m.exec(documents[paths.get(name)!]!)?.[1] ?? name
 }
@@ -108,12 +108,12 @@ function draw(text: string, path: string, site: Site): string {
 /** The URL for a link in a document. */
 function linkFrom(path: string, target: string, site: Site): string {
   const { pathname, hash } = new URL(target, `file:///${path}`)
-  return addressOf(nameOf(pathname.slice(1)), site) + hash
+  return documentUrl(documentName(pathname.slice(1)), site) + hash
 }
 
 function listExamples(site: Site): string {
   const names = [...paths.keys()].filter((name) => name.startsWith('examples/'))
-  const items = names.map((name) => `<li>${link(addressOf(name, site), name.slice(9))}</li>`)
+  const items = names.map((name) => `<li>${link(documentUrl(name, site), name.slice(9))}</li>`)
   return `<h1>Examples</h1><ul>${items.join('')}</ul>`
 }
 
@@ -131,12 +131,12 @@ function searchSections(site: Site): SearchSection[] {
   return readingOrder(site).flatMap((name) => {
     const path = paths.get(name)
     if (path === undefined) return []
-    const page = addressOf(name, site)
+    const page = documentUrl(name, site)
     const parts = draw(documents[path]!, path, site).matchAll(
       /<h([1-3]) id="([^"]*)">([^]*?)<\/h\1>([^]*?)(?=<h[1-3] |$)/g,
     )
     return Array.from(parts, ([, , id, heading, html]): SearchSection => {
-      return { page, title: titleOf(name), id: id!, heading: plain(heading!), text: plain(html!) }
+      return { page, title: documentTitle(name), id: id!, heading: plain(heading!), text: plain(html!) }
     })
   })
 }
@@ -157,7 +157,7 @@ export function frontPage(site: Site): PageFile {
   const card = (address: string, name: string, text: string) =>
     `<li><a href="${address}"><strong>${name}</strong><span>${text}</span></a></li>`
   const cards = (all: (string | false)[]) => `<ul class="cards">${all.filter(Boolean).join('')}</ul>`
-  const cardOf = (name: string) => card(`guides/${name}`, titleOf(name), purposeOf(name))
+  const cardOf = (name: string) => card(`guides/${name}`, documentTitle(name), purposeOf(name))
   const title = Bun.escapeHTML(site.title)
   const body = `<h1>${title}</h1>
 <p>This bridge serves the collections of a Firefox Sync storage as JSON records. They stay encrypted: it never has the key.
@@ -177,17 +177,21 @@ function layOut(name: string, html: string, site: Site): string {
   const onThisPage = sections.length > 2 ? `<nav aria-label="On this page"><ul>${contents}</ul></nav>` : ''
   const listed = readingOrder(site)
   const index = listed.indexOf(name)
-  const at = (place: number) => `href="${addressOf(listed[place]!, site)}"`
+  const at = (place: number) => `href="${documentUrl(listed[place]!, site)}"`
   const neighbours = [
-    index > 0 && `<a rel="prev" ${at(index - 1)}>← ${titleOf(listed[index - 1]!)}</a>`,
+    index > 0 && `<a rel="prev" ${at(index - 1)}>← ${documentTitle(listed[index - 1]!)}</a>`,
     index >= 0 &&
       index + 1 < listed.length &&
-      `<a rel="next" ${at(index + 1)}>${titleOf(listed[index + 1]!)} →</a>`,
+      `<a rel="next" ${at(index + 1)}>${documentTitle(listed[index + 1]!)} →</a>`,
   ]
   const body = `${onThisPage}${html}<nav aria-label="Next">${neighbours.filter(Boolean).join(' ')}</nav>`
-  const title = [...new Set([titleOf(name), site.title])].map((text) => Bun.escapeHTML(text)).join(' · ')
+  const title = [...new Set([documentTitle(name), site.title])]
+    .map((text) => Bun.escapeHTML(text))
+    .join(' · ')
   const all = groups.map(({ title: group, names }) => {
-    const items = names.map((each) => `<li>${link(addressOf(each, site), titleOf(each), each === name)}</li>`)
+    const items = names.map(
+      (each) => `<li>${link(documentUrl(each, site), documentTitle(each), each === name)}</li>`,
+    )
     if (group === 'Look up' && !site.isStatic) items.unshift(`<li>${link('../../docs', 'API')}</li>`)
     return `<h2>${group}</h2><ul>${items.join('')}</ul>`
   })

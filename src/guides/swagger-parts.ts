@@ -88,8 +88,8 @@ const ownNames: [selector: string, name: (element: Element) => string][] = [
 /** Labels controls again when the library rerenders, and makes wide parts scrollable by keyboard. */
 export function completeControls(page: Element): void {
   function complete(): void {
-    for (const [selector, nameOf] of ownNames) {
-      for (const element of page.querySelectorAll(selector)) element.ariaLabel = nameOf(element)
+    for (const [selector, accessibleName] of ownNames) {
+      for (const element of page.querySelectorAll(selector)) element.ariaLabel = accessibleName(element)
     }
     for (const text of page.querySelectorAll<HTMLElement>('pre.microlight')) text.tabIndex = 0
   }

@@ -54,7 +54,7 @@ export function collectSettings({ file, environment, readFile }: SettingsSources
   const lines = file ? parseIni(file.text) : []
   for (const { section, key, line, reading } of lines) {
     const where = `${file!.path}:${line}`
-    const name = key === null ? null : nameOf(section, key)
+    const name = key === null ? null : settingName(section, key)
     const refuse = (problem: string, shownKey = name && `service.${name}`) => {
       problems.push({ where, key: shownKey, problem })
     }
@@ -107,7 +107,7 @@ const names = Object.keys(settingsSchema)
 const removed = 'this setting no longer exists and is ignored: remove it'
 
 /** The name of the setting in a line of the file; null for a line of another program. */
-function nameOf(section: string | null, key: string): string | null {
+function settingName(section: string | null, key: string): string | null {
   const prefixed = /^service\./i.test(key)
   if (!prefixed && !isServiceSection(section)) return null
   const name = prefixed ? key.slice('service.'.length) : key

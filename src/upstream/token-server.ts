@@ -58,7 +58,7 @@ export class TokenServer {
       throw new UpstreamError('bad-response', message)
     }
     const credentials = readCredentials(value, this.#exchangeUrl, requestedAtMs)
-    this.#recordBackoff(nameOf(identity), response.headers)
+    this.#recordBackoff(identityHash(identity), response.headers)
     return credentials
   }
 
@@ -70,7 +70,7 @@ export class TokenServer {
   ): Promise<UpstreamResponse> {
     const { now, send } = this.options
     const { scheme, assertion, clientState, keyId } = identity
-    const name = nameOf(identity)
+    const name = identityHash(identity)
     this.#pauses.throwIfPaused(name)
     const request = this.#request(this.#exchangeUrl, name, timeoutMs)
     const { headers } = request
@@ -90,7 +90,7 @@ export class TokenServer {
   backoffSeconds(identity: Identity): number | null {
     // Computing the name is slow, so skip it until a backoff was requested.
     if (!this.#hasAskedToBackOff) return null
-    const backoff = this.#backoffs.get(nameOf(identity))
+    const backoff = this.#backoffs.get(identityHash(identity))
     return backoff && this.options.monotonicNow() < backoff.untilMs ? backoff.seconds : null
   }
 
@@ -153,7 +153,7 @@ function tooManyRequests(retryAfterSeconds: number | null): ServiceError {
 }
 
 /** Identifies an identity without keeping a secret. */
-function nameOf({ key }: Identity): string {
+function identityHash({ key }: Identity): string {
   return String(Bun.hash.xxHash64(key))
 }
 

@@ -76,7 +76,7 @@ async function connect(given: AccountOptions & { tokenServer?: string }, host: H
     })
   } catch (error) {
     if (!(error instanceof ClientError)) throw error
-    host.stderr.write(`sync-bridge: ${nameOf(error)}${printable(error.message)}\n`)
+    host.stderr.write(`sync-bridge: ${fieldPrefix(error)}${printable(error.message)}\n`)
     host.stderr.write('Nothing was saved.\n')
     return 1
   }
@@ -155,7 +155,7 @@ const lineNames: Record<string, string> = {
   bridgeUrl: 'BRIDGE_URL',
 }
 
-function nameOf({ field }: ClientError): string {
+function fieldPrefix({ field }: ClientError): string {
   return field === null ? '' : `${lineNames[field]}: `
 }
 

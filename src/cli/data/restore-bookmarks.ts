@@ -6,7 +6,7 @@ import { someOf } from './phrases.ts'
 import {
   emptyPlan,
   isWanted,
-  nameOf,
+  recordLabel,
   type Plan,
   type Source,
   type Wanted,
@@ -42,7 +42,7 @@ export async function planBookmarks(source: Source, wanted: Wanted): Promise<Pla
     for (const id of all.restored) {
       const now = current.items.get(id)
       const differences = now && !isRoot(now) && describeItem(now, all.wanted.items.get(id)!, current)
-      if (differences) plan.different.push({ title: nameOf('bookmarks', now.record, id), differences })
+      if (differences) plan.different.push({ title: recordLabel('bookmarks', now.record, id), differences })
     }
     for (const id of current.unreadable)
       if (saved.tree.items.has(id) && isWanted(id, wanted))

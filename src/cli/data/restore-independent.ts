@@ -7,7 +7,7 @@ import {
   emptyPlan,
   isInTime,
   isWanted,
-  nameOf,
+  recordLabel,
   type Plan,
   type Source,
   type Wanted,
@@ -43,7 +43,7 @@ export async function planIndependent(source: Source, wanted: Wanted): Promise<P
       if (kind === 'differs') {
         const differences = describeDifferences(collection, now.clear, before.clear)
         if (!wanted.overwrites) {
-          plan.different.push({ title: nameOf(collection, before.clear, there.id), differences })
+          plan.different.push({ title: recordLabel(collection, before.clear, there.id), differences })
           continue
         }
         write.differences = differences

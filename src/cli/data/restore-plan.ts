@@ -90,7 +90,7 @@ export function compare(saved: Opened, now: Opened, isSamePayload: boolean, hasN
 }
 
 /** A record in the preview. */
-export function nameOf(collection: string, clear: ClearRecord | null, id: string): string {
+export function recordLabel(collection: string, clear: ClearRecord | null, id: string): string {
   return (clear && describeRecord(collection, clear)) || id
 }
 

@@ -6,7 +6,7 @@ import {
   emptyPlan,
   isInTime,
   isWanted,
-  nameOf,
+  recordLabel,
   type Plan,
   type Source,
   type Wanted,
@@ -65,7 +65,7 @@ export async function planUnique(source: Source, wanted: Wanted): Promise<Plan> 
     const now = found?.opened.clear ?? null
     const differences = kind === 'differs' ? describeDifferences(collection, now, clear) : undefined
     if (differences !== undefined && !wanted.overwrites)
-      plan.different.push({ title: nameOf(collection, clear, target), differences })
+      plan.different.push({ title: recordLabel(collection, clear, target), differences })
     else
       plan.writes.push({
         id: target,

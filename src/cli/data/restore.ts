@@ -10,7 +10,7 @@ import { collectionArguments, describeAccountCommand, folderOption } from './opt
 import { BackupChoice, findBackups } from './restore-choice.ts'
 import { planBookmarks } from './restore-bookmarks.ts'
 import { planIndependent } from './restore-independent.ts'
-import { contentOf, nameOf, type Plan, type Source, type Wanted } from './restore-plan.ts'
+import { contentOf, recordLabel, type Plan, type Source, type Wanted } from './restore-plan.ts'
 import { planUnique, uniqueKeys } from './restore-unique.ts'
 import { stopBetweenBatches, writePlan } from './restore-write.ts'
 import { SavedFile } from './saved-file.ts'
@@ -190,7 +190,7 @@ async function preview({ host }: Session, source: Source, plan: Plan): Promise<v
     await add([
       collection,
       write.kind.padEnd(8),
-      nameOf(collection, clear, write.id),
+      recordLabel(collection, clear, write.id),
       write.differences ?? '',
     ])
   }

@@ -21,7 +21,7 @@ const deletable = [
 ]
 
 /** The address of a record that `--site` compares, by collection. */
-const addressOf: Record<string, (clear: Fields) => string> = {
+const siteOf: Record<string, (clear: Fields) => string> = {
   history: (clear) => readVisitedPage(clear).url,
   passwords: (clear) => readLogin(clear).site,
 }
@@ -50,7 +50,7 @@ export const rmCommand: CommandFactory = (perform) =>
     .action(
       perform((host, collection, ids = [], { site, write = false, undo, ...given }) => {
         if (site === undefined && ids.length === 0) throw new UsageError('Missing ID')
-        if (site !== undefined && !addressOf[collection])
+        if (site !== undefined && !siteOf[collection])
           throw new UsageError('--site only applies to history and passwords')
         return withAccount(given, host, { writes: write ? [collection] : [] }, async (session) => {
           const { client, tell } = session
@@ -79,7 +79,7 @@ export const rmCommand: CommandFactory = (perform) =>
 /** Whether a record belongs to a site or to one of its subdomains. */
 function isOfSite(collection: string, record: SyncRecord, site: string | undefined): boolean {
   if (site === undefined || !isReadable(record)) return false
-  const address = addressOf[collection]!(record.clear)
+  const address = siteOf[collection]!(record.clear)
   if (!URL.canParse(address)) return false
   const { hostname } = new URL(address)
   const wanted = site.toLowerCase()

@@ -5,7 +5,7 @@ import { DraftTree } from './draft-tree.ts'
 import {
   invalidity,
   isRoot,
-  nameOf,
+  itemLabel,
   normalFields,
   uniqueTags,
   type AddEdit,
@@ -75,7 +75,7 @@ function add(work: Work, edit: AddEdit): void {
       edit,
       'invalid',
       id ?? '',
-      `Cannot add ${nameOf({ ...blank, ...edit, id: '', kind }, '')}: ${reason}`,
+      `Cannot add ${itemLabel({ ...blank, ...edit, id: '', kind }, '')}: ${reason}`,
     )
   if (!id) return invalid('it has no id')
   // It was added before.
@@ -139,7 +139,7 @@ function change(work: Work, edit: ChangeEdit): void {
   if (!item) return
   const invalid = isRoot(item) ? 'it is a root folder' : invalidity(item.kind, edit.fields)
   if (invalid !== null)
-    return report(work, edit, 'invalid', id, `Cannot change ${nameOf(item, id)}: ${invalid}`)
+    return report(work, edit, 'invalid', id, `Cannot change ${itemLabel(item, id)}: ${invalid}`)
   const { title, address, tags, keyword } = unconflicted(work, edit)
   if (title !== undefined && title !== item.title) work.draft.change(id, { title })
   if (address !== undefined && address !== addressOf({ bmkUri: item.address }))
@@ -160,7 +160,7 @@ function unconflicted(work: Work, edit: ChangeEdit): Partial<ItemFields> {
     if (wanted[name] === undefined || !now || !was || sameField(name, now, was)) continue
     if (sameField(name, now, { ...now, ...work.goals.get(id) })) continue
     delete wanted[name]
-    const message = `The ${name} of ${nameOf(now, id)} was changed by another device meanwhile: it stays`
+    const message = `The ${name} of ${itemLabel(now, id)} was changed by another device meanwhile: it stays`
     report(work, edit, 'changed', id, message)
   }
   return wanted
@@ -222,17 +222,17 @@ function move(work: Work, edit: MoveEdit): void {
   const item = existing(work, edit, id)
   if (!item) return
   if (isRoot(item))
-    return report(work, edit, 'invalid', id, `Cannot move ${nameOf(item, id)}: it is a root folder`)
+    return report(work, edit, 'invalid', id, `Cannot move ${itemLabel(item, id)}: it is a root folder`)
   if (!hasFolder(work, edit, id, folder)) return
   const now = tree.items.get(id)?.parent
   const was = shown.items.get(id)?.parent
   if (now !== undefined && was !== undefined && now !== was && now !== goals.get(id)?.parent) {
-    const where = nameOf(tree.items.get(now), now)
-    const message = `${nameOf(item, id)} was moved to ${where} by another device meanwhile: it stays there`
+    const where = itemLabel(tree.items.get(now), now)
+    const message = `${itemLabel(item, id)} was moved to ${where} by another device meanwhile: it stays there`
     return report(work, edit, 'changed', id, message)
   }
   if (draft.isWithin(folder, id)) {
-    const message = `Cannot move ${nameOf(item, id)} into ${nameOf(draft.get(folder), folder)}, which is in it`
+    const message = `Cannot move ${itemLabel(item, id)} into ${itemLabel(draft.get(folder), folder)}, which is in it`
     return report(work, edit, new DraftTree(shown).isWithin(folder, id) ? 'invalid' : 'changed', id, message)
   }
   draft.place(id, edit)
@@ -243,13 +243,13 @@ function remove(work: Work, edit: RemoveEdit): void {
   const { id } = edit
   const item = draft.get(id)
   if (item && isRoot(item))
-    return report(work, edit, 'invalid', id, `Cannot remove ${nameOf(item, id)}: it is a root folder`)
+    return report(work, edit, 'invalid', id, `Cannot remove ${itemLabel(item, id)}: it is a root folder`)
   const contents = draft.below(id)
   const listed = new Set([id, ...(edit.shown ?? below(shown, id).map((each) => each.id))])
   const kept = new Set<string>()
   const keep = (each: Item, code: ProblemCode, reason: string) => {
     kept.add(each.id)
-    report(work, edit, code, each.id, `${nameOf(each, each.id)} ${reason}: it stays`)
+    report(work, edit, code, each.id, `${itemLabel(each, each.id)} ${reason}: it stays`)
   }
   const judge = (each: Item) => {
     if (!listed.has(each.id)) keep(each, 'kept', 'was added by another device meanwhile')
@@ -296,7 +296,7 @@ function existing(work: Work, edit: Edit, id: string): Item | undefined {
   if (!item) {
     const was = work.shown.items.get(id)
     const reason = work.tree.unreadable.has(id) ? 'cannot be decrypted' : 'does not exist any more'
-    report(work, edit, 'gone', id, `${nameOf(was, id)} ${reason}`)
+    report(work, edit, 'gone', id, `${itemLabel(was, id)} ${reason}`)
   }
   return item
 }
@@ -305,16 +305,19 @@ function hasFolder(work: Work, edit: AddEdit | MoveEdit, id: string, folder: str
   const found = work.draft.get(folder)
   if (found?.kind === 'folder') return true
   const was = found ?? work.shown.items.get(folder)
-  const title = nameOf(work.draft.get(id), textOf(edit.op === 'add' ? edit.title || edit.address : '') || id)
+  const title = itemLabel(
+    work.draft.get(id),
+    textOf(edit.op === 'add' ? edit.title || edit.address : '') || id,
+  )
   if (was && was.kind !== 'folder')
-    report(work, edit, 'invalid', id, `Cannot put ${title} into ${nameOf(was, folder)}: it is no folder`)
+    report(work, edit, 'invalid', id, `Cannot put ${title} into ${itemLabel(was, folder)}: it is no folder`)
   else
     report(
       work,
       edit,
       'folder-gone',
       id,
-      `Cannot put ${title} into ${nameOf(was, folder)}: the folder does not exist${was ? ' any more' : ''}`,
+      `Cannot put ${title} into ${itemLabel(was, folder)}: the folder does not exist${was ? ' any more' : ''}`,
     )
   return false
 }

@@ -145,7 +145,7 @@ export function uniqueTags(tags: Iterable<string>): string[] {
 }
 
 /** Names an item in a message. */
-export function nameOf(
+export function itemLabel(
   item: Pick<Item, 'id' | 'title' | 'kind' | 'address'> | undefined,
   id: string,
 ): string {

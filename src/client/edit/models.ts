@@ -58,8 +58,8 @@ const bookmarks: Model<Tree> = {
   between: editsBetween,
 }
 
-/** More ids make reading everything faster. */
-const maxIds = 400
+/** With more ids than this, reading everything is faster. */
+const readAllAboveIds = 400
 
 function recordsOf(collection: string): Model<RecordSet> {
   return {
@@ -70,7 +70,7 @@ function recordsOf(collection: string): Model<RecordSet> {
       ),
     load(client, edits, signal) {
       const ids = [...new Set(edits.map(({ id }) => id!))]
-      const some = ids.length <= maxIds ? { ids } : {}
+      const some = ids.length <= readAllAboveIds ? { ids } : {}
       return recordsById(client.collection(collection).records({ ...some, signal }))
     },
     plan(set, edits, shown) {
