@@ -298,7 +298,7 @@ describe('the commands', () => {
     const owner = world.newOwner()
     const sandbox = start(['sandbox', '--port', '0'])
     const [, url] = await sandbox.line(/a bridge to it at (http\S+)\.$/)
-    await sandbox.line(/^ {2}http\S+\/docs$/)
+    await sandbox.line(/^ {2}http\S+\/docs#code=\S+$/)
     const announced = sandbox.lines.length
 
     for (const [path, init] of [...sweepOf(owner), ...malformedOf(owner, password)]) {
