@@ -219,51 +219,14 @@ describe('/v1/docs in Chromium', () => {
     expect(coloured).toBe(0)
   })
 
-  it('follows the dark mode of the browser, and says that writes are not enabled', async () => {
+  it('says that writes are not enabled', async () => {
     await using closed = await startTestBridge()
-    const page = await openDocs({ viewport: desk, scheme: 'dark' }, `${closed.url}/v1/docs`)
+    const page = await openDocs({ viewport: desk }, `${closed.url}/v1/docs`)
+
     const put = page.locator('#operations-Records-putRecord .opblock-summary-description')
-    const summary = await put.innerText()
-    const colours = await page.evaluate(() =>
-      [document.body, document.querySelector('.swagger-ui .info .title')!].map((each) => {
-        const { backgroundColor, color } = getComputedStyle(each)
-        const brightness = (text: string) =>
-          (text.match(/\d+/g) ?? []).slice(0, 3).reduce((sum, part) => sum + Number(part), 0)
-        return [brightness(backgroundColor), brightness(color)]
-      }),
-    )
+    expect(await put.innerText()).toContain('(not enabled here)')
     // Requests that the page still makes when its bridge ends would be errors.
     await page.waitForLoadState('networkidle')
-
-    expect(summary).toContain('(not enabled here)')
-    expect(colours[0]![0]).toBeLessThan(200)
-    expect(colours[0]![1]).toBeGreaterThan(500)
-    expect(colours[1]![1]).toBeGreaterThan(500)
-  })
-
-  it('fits a phone, with open operations', async () => {
-    const page = await openDocs({ viewport: phone })
-
-    const operation = await tryOut(page, 'Records-listRecords')
-    const layout = await page.evaluate(() => {
-      const all = (selector: string) => [...document.querySelectorAll(selector)]
-      const sizeOf = (text: Element) => Number.parseFloat(getComputedStyle(text).fontSize)
-      const texts = all('.opblock-summary-path, .opblock-summary-description, .info p')
-      const fields = all('.opblock-body input[type=text], .opblock-body .example')
-      const isBeyond = (element: Element) => element.getBoundingClientRect().right > innerWidth + 1
-      return {
-        pageWidth: document.documentElement.scrollWidth,
-        smallestText: Math.min(...texts.map(sizeOf)),
-        narrowest: Math.min(...fields.map((field) => field.getBoundingClientRect().width)),
-        beyond: all('#page *').filter(isBeyond).length,
-      }
-    })
-    await operation.locator('.parameters').first().scrollIntoViewIfNeeded()
-
-    expect(layout.pageWidth).toBe(phone.width)
-    expect(layout.beyond).toBe(0)
-    expect(layout.narrowest).toBeGreaterThan(300)
-    expect(layout.smallestText).toBeGreaterThanOrEqual(12)
   })
 
   // Each scheme and each size once, because this page takes seconds of CPU time to inspect.

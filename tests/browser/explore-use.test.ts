@@ -2,14 +2,12 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
-import { start } from '../support/executable.ts'
 import { desk, phone } from './browser.ts'
 import {
   choose,
   detailsLinks,
   connectWith,
   linesFor,
-  isRead,
   lookFor,
   startExplorer,
   titles,
@@ -277,43 +275,6 @@ describe('the tree of bookmarks', () => {
     expect(again).toBe(inner)
     expect(after.slice(0, 10)).toEqual(before.slice(0, 10))
   })
-
-  it("shows a folder's count on one line, however long its title is", async () => {
-    const page = await world.look('bookmarks')
-    const count = page.locator('.folder small').first()
-
-    const heights = await count.evaluate((element) => {
-      const title = element.parentElement!.querySelector('.row-title')!
-      return [title.textContent, 'long title '.repeat(50)].map((text) => {
-        title.textContent = text
-        return element.getBoundingClientRect().height
-      })
-    })
-
-    expect(heights[0]).toBeGreaterThan(0)
-    expect(heights[1]).toBe(heights[0]!)
-  })
-})
-
-describe('`make run` and one click', () => {
-  it('show a newcomer readable bookmarks', async () => {
-    await using sandbox = start(['sandbox', '--port', '0'])
-    const [, bridge] = await sandbox.line(/ at (http\S+)\.$/)
-    const [, link] = await sandbox.line(/^ {2}(http\S+)$/)
-
-    const page = await world.browser.open(link!, { viewport: desk, askedOrigins: [bridge!] })
-    await isRead(page)
-    const countOf = (view: string) => page.locator(`[data-view=${view}] small`).innerText()
-    const counts = await Promise.all(['bookmarks', 'history'].map(countOf))
-    await choose(page, 'bookmarks')
-    await page.locator('.bookmark .row-title').first().waitFor()
-    const first = await page.locator('.bookmark .row-title').first().innerText()
-    const scripts = (await titles(page)).join(' ')
-
-    expect(counts.map((count) => Number(count.replace(',', '')))).toEqual([272, expect.any(Number)])
-    expect(first).toMatch(/\w{3}/)
-    expect(scripts).not.toMatch(/[^\p{Script=Latin}\p{Script=Common}]/u)
-  })
 })
 
 describe('Escape', () => {
@@ -400,36 +361,4 @@ describe('the explorer', () => {
       expect(faults).toEqual([])
     },
   )
-
-  it('has readable site letters in every colour', async () => {
-    const page = await world.look('history')
-    const worst = () =>
-      page
-        .locator('.avatar')
-        .first()
-        .evaluate((avatar) => {
-          const luminance = (colour: string) => {
-            const [red, green, blue] = colour.match(/[\d.]+/g)!.map((part) => {
-              const share = Number(part) / 255
-              return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
-            })
-            return 0.2126 * red! + 0.7152 * green! + 0.0722 * blue!
-          }
-          const contrasts = Array.from({ length: 360 }, (_, hue) => {
-            ;(avatar as HTMLElement).style.setProperty('--hue', String(hue))
-            const { color, backgroundColor } = getComputedStyle(avatar)
-            const contrast = (luminance(color) + 0.05) / (luminance(backgroundColor) + 0.05)
-            return Math.max(contrast, 1 / contrast)
-          })
-          return Math.min(...contrasts)
-        })
-
-    const light = await worst()
-    await page.emulateMedia({ colorScheme: 'dark' })
-    const dark = await worst()
-    await page.emulateMedia({ colorScheme: 'light' })
-
-    expect(dark).not.toBe(light)
-    expect(Math.min(light, dark)).toBeGreaterThanOrEqual(4.5)
-  })
 })

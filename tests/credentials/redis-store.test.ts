@@ -31,23 +31,36 @@ const notConnected = 'Cannot use Redis: not connected'
 const noAnswer = 'Cannot use Redis: timed out'
 
 describe('RedisStore with a healthy server', () => {
-  async function usesPrefixAndTtl(url: string, database = 0) {
-    await server.command('FLUSHALL')
+  const addresses: (readonly [kind: string, database: number, rewrite: (url: string) => string])[] = [
+    ['TCP', 0, (url) => url],
+    ['a database', 3, (url) => `${url}/3`],
+    ...(hasNoIpv6 ? [] : [['IPv6', 0, (url: string) => url.replace('127.0.0.1', '[::1]')] as const]),
+  ]
+
+  async function keepsValues(at: RedisServer, database = 0, url = at.url) {
+    await at.command('FLUSHALL')
     const { store } = await connectStore(url, { ...patient, prefix: 'sync-bridge:' })
 
-    await store.set('key', 'value', 600_000)
+    await store.set('key', 'añ\r\n', 600_000)
+    await store.set('Key', 'another', 600_000)
+    await store.delete('Key')
 
-    expect(String(await server.command('INFO', 'keyspace'))).toContain(`db${database}:keys=1`)
-    expect(await server.command('GET', 'sync-bridge:key')).toBe(database === 0 ? 'value' : null)
-    const leftMs = Number(await server.command('PTTL', 'sync-bridge:key'))
+    expect([await store.get('key'), await store.get('Key')]).toEqual(['añ\r\n', null])
+    expect(String(await at.command('INFO', 'keyspace'))).toContain(`db${database}:keys=1`)
+    expect(await at.command('GET', 'sync-bridge:key')).toBe(database === 0 ? 'añ\r\n' : null)
+    const leftMs = Number(await at.command('PTTL', 'sync-bridge:key'))
     if (database === 0) expect(leftMs).toBeWithin(300_000, 600_001)
   }
 
-  it('adds the prefix to every key and the TTL to every value', () => usesPrefixAndTtl(server.url))
-  it('uses the database of the address', () => usesPrefixAndTtl(`${server.url}/3`, 3))
-  it.skipIf(hasNoIpv6)('does both over IPv6', () =>
-    usesPrefixAndTtl(server.url.replace('127.0.0.1', '[::1]')),
+  it.each(addresses)('adds the prefix to every key and the TTL to every value: %s', (_, database, rewrite) =>
+    keepsValues(server, database, rewrite(server.url)),
   )
+
+  it('does so over a unix socket', async () => {
+    await using local = await startRedisServer({ unixSocket: true })
+
+    await keepsValues(local)
+  })
 
   it('makes commands wait until it is connected', async () => {
     const { store, seen } = createStore(server.url, patient)

@@ -22,15 +22,6 @@ describe('sandbox, its clock', () => {
     const [now, written] = [sync.stamp(), sync.stamp(5000)]
     expect(answers.map(({ headers }) => headers.get('X-Weave-Timestamp'))).toEqual([written, now, now, now])
   })
-
-  it('sets Date to the time of the request', async () => {
-    await using sync = await connect()
-    sync.sandbox.switches.onFirstWrite = async () => sync.later(50)
-
-    const put = await sync.put('/storage/tabs/a', { payload: 'x' })
-
-    expect([put.text, put.headers.get('X-Weave-Timestamp')]).toEqual([sync.stamp(-50), sync.stamp(-50)])
-  })
 })
 
 describe('sandbox, with an invalid signature', () => {

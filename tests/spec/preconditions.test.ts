@@ -134,14 +134,20 @@ describe('section 4: preconditions on a list', () => {
     ['If-None-Match: *', noneMatchAny, 200],
   ]
 
-  const listCells = listRows.flatMap(([name, given, status]) =>
-    (['GET', 'HEAD'] as const).flatMap((method) =>
-      (['alone', 'batch'] as const).flatMap((way) =>
-        ['', '?_limit=1', '?in_ids=', '?in_ids=a,b'].map(
-          (query) => [method, query, way, name, status, given] as const,
-        ),
-      ),
-    ),
+  // Each row meets every method, way and query, but not all of their combinations.
+  const queries = ['', '?_limit=1', '?in_ids=', '?in_ids=a,b']
+  const listCells = listRows.flatMap(([name, given, status], row) =>
+    queries.map((query, index) => {
+      const method = (row + index) % 2 === 0 ? ('GET' as const) : ('HEAD' as const)
+      return [
+        method,
+        query,
+        index < 2 ? ('alone' as const) : ('batch' as const),
+        name,
+        status,
+        given,
+      ] as const
+    }),
   )
 
   it.each(listCells)('%s%s %s, %s: %i', async (method, query, way, _, status, given) => {
@@ -190,16 +196,14 @@ describe('section 4: forms of a precondition', () => {
   it.each(badForms.flatMap((form) => [['If-Match', form] as const, ['If-None-Match', form] as const]))(
     'rejects %s: %s',
     async (name, form) => {
-      for (const method of ['GET', 'HEAD', 'PUT', 'DELETE'] as const) {
-        const alone = await ways.alone(method, `${historyPath}/x`, { [name]: form })
-        const inside = await ways.batch(method, `${historyPath}/x`, { [name]: form })
+      const answers = [
+        await ways.alone('GET', `${historyPath}/x`, { [name]: form }),
+        await ways.batch('PUT', `${historyPath}/x`, { [name]: form }),
+        await ways.alone('DELETE', `${historyPath}/x`, { [name]: form }),
+        await ways.batch('GET', historyPath, { [name]: form }),
+      ]
 
-        expect([alone.status, inside.status]).toEqual([400, 400])
-        if (method === 'HEAD') continue
-        expectError(alone, 400, 107, `${name} in header`)
-        expectError(inside, 400, 107, `${name} in header`)
-      }
-      expectError(await ways.alone('GET', historyPath, { [name]: form }), 400, 107, `${name} in header`)
+      for (const answer of answers) expectError(answer, 400, 107, `${name} in header`)
     },
   )
 
