@@ -59,7 +59,7 @@ const nothing: Surroundings = { perform: () => async () => {}, writeOut() {}, wr
 /** The commands and options of the program; by default, its commands do nothing. */
 export function createProgram({ perform, programs, writeOut, writeErr }: Surroundings = nothing): AnyCommand {
   const program = new Command(name)
-    .description('Serves a Firefox Sync storage through the Kinto record-storage protocol.')
+    .description('Reads, exports, backs up, restores and edits what Firefox Sync stores for you.')
     .usage('COMMAND [options]')
     .version(`${name} ${version} (commit ${commit})`, '-V, --version', 'show the version')
     .helpOption('-h, --help', 'show the commands; after a command, its options')

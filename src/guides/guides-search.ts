@@ -61,13 +61,16 @@ async function search(): Promise<void> {
   }
 }
 
-/** The sections that contain all words; those with most words in the heading come first. */
+/** The sections that contain all words; those with most words in the heading come first, and of these, those that begin with one. */
 function find(sections: SearchSection[], words: string[]): SearchSection[] {
   const scored = sections.flatMap((section) => {
     const heading = simplify(`${section.title} ${section.heading}`)
     const text = `${heading} ${simplify(section.text)}`
     if (!words.every((word) => text.includes(word))) return []
-    return [{ section, score: words.filter((word) => heading.includes(word)).length }]
+    const beginsWithOne = words.some((word) => simplify(section.heading).startsWith(word))
+    return [
+      { section, score: 2 * words.filter((word) => heading.includes(word)).length + Number(beginsWithOne) },
+    ]
   })
   return scored.toSorted((left, right) => right.score - left.score).map(({ section }) => section)
 }

@@ -33,7 +33,11 @@ const largest = { defaultMembers: 100, length: 1024 * 1024 }
 export function readBatch(body: unknown, envelope: RequestHeaders, settings: Settings): MergedRequest[] {
   const { defaults = {}, requests } = checkBatchBody(body)
   if (requests.length > settings.batchMaxRequests) {
-    throw invalid('body', 'requests', `must have at most ${settings.batchMaxRequests} items`)
+    throw invalid(
+      'body',
+      'requests',
+      `must have at most ${settings.batchMaxRequests} items: the setting batch_max_requests limits them`,
+    )
   }
   const problems: Problem[] = []
   const refuse = (name: string, description: string) => problems.push({ location: 'body', name, description })

@@ -90,22 +90,22 @@ export function announce(
   }
   const storage = info.bridge.isEmpty ? 'An empty Sync storage' : 'A Sync storage with sample data'
   return [
-    `${storage}, and a bridge to it at ${info.bridge.url}.`,
-    'Everything is in memory. Press Ctrl+C to stop.\n',
-    'Look at the data, decrypted in your browser:',
-    `  ${links.explorer}\n`,
-    values + bridgeHelp(environmentFile),
-    'API page, to try every request:',
+    'Open this in your browser, to see the data decrypted:\n',
+    `${links.explorer}\n`,
+    `${links.hint} The API page, to try every request:`,
     `  ${links.docs}\n`,
-    links.hint,
+    values + bridgeHelp(environmentFile),
+    `${storage}, and a bridge to it at ${info.bridge.url}.`,
+    'Everything is in memory. Press Ctrl+C to stop.',
     '',
   ].join('\n')
 }
 
 function bridgeHelp(environmentFile: string | null): string {
   return [
-    'Or use it from another terminal:',
+    'Ask from another terminal:\n',
     ...(environmentFile === null ? [] : [`  . ${environmentFile}`, '  sync-bridge ls\n']),
+    'The same list over HTTP:\n',
     ask('$BRIDGE_URL', '/v1/buckets/$BUCKET/collections'),
   ].join('\n')
 }

@@ -467,20 +467,20 @@ describe('ls', () => {
     const rows = await runWith(account, ['ls', 'bookmarks', '--deleted'])
 
     expect(all.output).toMatch(
-      /^COLLECTION +RECORDS +LAST CHANGE\nbookmarks +21 +\d{4}-\d\d-\d\d \d\d:\d\d\n/,
+      /^COLLECTION +RECORDS +LAST CHANGE +WHAT\nbookmarks +21 +\d{4}-\d\d-\d\d \d\d:\d\d +\d+ bookmarks, .*1 deletion\n/,
     )
     const lines = json.output.trimEnd().split('\n')
     expect(lines.map((line) => JSON.parse(line))[0]).toEqual({
       name: 'bookmarks',
       records: 21,
-      lastModified: expect.any(Number),
+      last_modified: expect.any(Number),
     })
     expect(passwords.output).toContain('https://library.example.org')
     expect(passwords.output).not.toContain('not-a-secret')
     expect(cards.output).toMatch(/^ID .*\ncard .* Ada\n$/)
     expect([keys.output, keys.code]).toEqual(['', 1])
     expect(JSON.parse(deleted.output)).toMatchObject({ id: 'gonebookmark', deleted: true })
-    expect(rows.output).toMatch(/^gonebookmark +[\d:-]+ [\d:-]+ *$/m)
+    expect(rows.output).toMatch(/^gonebookmark +[\d:-]+ [\d:-]+  \(deleted\)$/m)
   })
 
   it('rejects --deleted without a collection', async () => {
@@ -627,7 +627,7 @@ describe('export', () => {
     expect(output).toMatch(beginning)
   })
 
-  it('replaces a file completely, for its owner alone, and prints nothing under cron', async () => {
+  it('replaces a file completely, for its owner alone, and says what it wrote', async () => {
     const { account } = someone('filer')
     const folder = makeFolder({ 'bookmarks.html': 'old' })
     const file = join(folder, 'bookmarks.html')
@@ -635,7 +635,7 @@ describe('export', () => {
     const { output, errors, code } = await runWith(account, ['export', 'bookmarks', '--output', file])
     const refused = await runWith(account, ['export', 'bookmarks', '--output', join(folder, 'no', 'file')])
 
-    expect([output, errors, code]).toEqual(['', '', 0])
+    expect([output, errors, code]).toEqual(['', `Wrote 4 bookmarks to ${file}\n`, 0])
     expect(readFileSync(file, 'utf8')).toStartWith('<!DOCTYPE')
     expect(statSync(file).mode & 0o777).toBe(0o600)
     const below = await runWith(account, ['export', 'bookmarks', '--output', join(file, 'below')])
@@ -712,7 +712,7 @@ describe('export', () => {
     if (!isPipe) reader.kill()
     const read = await new Response(reader.stdout).text()
 
-    expect([errors, code, isPipe]).toEqual(['', 0, true])
+    expect([errors, code, isPipe]).toEqual([`Wrote 23 tabs to ${pipe}\n`, 0, true])
     expect(read).toMatch(/^(?:https:.*\n){2,}$/)
   })
 
@@ -1205,7 +1205,7 @@ describe('restore', () => {
     expect(dry.output).toMatch(/^bookmarks {2}deleted +My recipes\/$/m)
     expect(dry.output).toMatch(/^bookmarks {2}repaired +Bookmarks Menu\/ +contents$/m)
     expect(errors).toContain('bookmarks: 4 to write')
-    expect(errors).toContain('  4 written, 0 skipped')
+    expect(errors).toContain('  4 written')
     expect(code).toBe(0)
     expect(bookmarks.get(lost.id)).toEqual(lost)
     expect((bookmarks.get('menu')!.children as string[])[0]).toBe(lost.id)
@@ -1246,7 +1246,7 @@ describe('restore', () => {
 
     const { errors, code } = await runWith(account, ['restore', folder, '--write'])
 
-    expect(errors).toContain('notes: 1 to write, 0 different in the storage\n  1 written, 0 skipped')
+    expect(errors).toContain('notes: 1 to write, 0 different in the storage\n  1 written')
     expect([code, sandbox.records(user, 'notes').length]).toEqual([0, 1])
   })
 

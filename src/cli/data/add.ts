@@ -1,4 +1,4 @@
-import { named } from '../../client/bookmarks.ts'
+import { named, rootTitles } from '../../client/bookmarks.ts'
 import { newId } from '../../client/edit/models.ts'
 import { folderCalled, namedFolders, type Tree } from '../../client/edit/tree.ts'
 import { ClientError } from '../../client/errors.ts'
@@ -75,8 +75,9 @@ function placeIn(
   path: string[],
   newIds: string[],
 ): { id: string; title: string; edits: Edit[] } {
-  const { id: top, title: topTitle } = folderCalled(tree, folder ?? 'unfiled')
-  let [id, title] = [top, topTitle]
+  const top = folderCalled(tree, folder ?? 'unfiled')
+  // Firefox stores its own names of the root folders, such as "unfiled".
+  let [id, title] = [top.id, rootTitles.get(top.id) ?? top.title]
   const edits: Edit[] = []
   for (const [index, name] of path.entries()) {
     const inside = namedFolders(tree).filter(({ item }) => item.parent === id)

@@ -72,6 +72,7 @@ async function connect(given: AccountOptions & { tokenServer?: string }, host: H
       if (isReset) session.tell(`It also keeps the key of ${former.keyId}, for older backups.`)
       await revokeReplaced(former, checked, session)
       if (!isRenewable(checked)) session.tell(endsSoon)
+      session.tell(nextSteps)
       return 0
     })
   } catch (error) {
@@ -120,6 +121,13 @@ async function revokeReplaced(former: Partial<Account>, { refreshToken }: Accoun
 const endsSoon =
   'There is no REFRESH_TOKEN, so the access expires within hours. For lasting access, run "sync-bridge connect" in a terminal and use the ' +
   'recipe that it shows.'
+
+const nextSteps = `
+Next:
+  In Firefox, set devtools.chrome.enabled back to false.
+  sync-bridge ls          what your account has
+  sync-bridge open        your data in your browser
+  sync-bridge backup DIR  an encrypted copy of all of it`
 
 /** Whether the text has all lines of the recipe. */
 function hasEverything(text: string): boolean {

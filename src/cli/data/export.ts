@@ -12,6 +12,7 @@ import { Argument, oneOf, Option, partialSuccess, UsageError, type CommandFactor
 import { exportEverything } from './export-everything.ts'
 import { collectYoungGarbage, type Host } from '../host.ts'
 import { createOutputQueue } from '../output.ts'
+import { isConfirmed } from './ask.ts'
 import { describeAccountCommand, folderOption, sinceOption } from './options.ts'
 import { countOf, someOf } from './phrases.ts'
 import { Progress } from './progress.ts'
@@ -49,6 +50,8 @@ export const exportCommand: CommandFactory = (perform) =>
           throw new UsageError(`${what} cannot be written as ${format}: use ${formats.join(', ')}`)
         if (folder !== null && what !== 'bookmarks')
           throw new UsageError('--folder only applies to bookmarks')
+        const showsPasswords = what === 'passwords' || what === 'everything'
+        if (showsPasswords && output === null && host.stdout.isTty && !isConfirmed(question, remedy)) return 1
         const choice = { format, folder, since: since?.(host.now()) ?? null, isRaw: raw }
         return withAccount(options, host, {}, async (session) => {
           const reading = new Reading(session)
@@ -58,13 +61,18 @@ export const exportCommand: CommandFactory = (perform) =>
             reading.progress.clear()
             return reading.finish(output)
           }
-          const text = await write(what, reading, choice)
+          const { text, count } = await write(what, reading, choice)
           reading.progress.clear()
           await deliver(typeof text === 'string' ? [text] : frugally(text), output, raw, host)
-          return reading.finish(output)
+          return reading.finish(output, countOf(count, nouns[what]))
         })
       }),
     )
+
+const nouns = { bookmarks: 'bookmark', history: 'page', passwords: 'password', tabs: 'tab' }
+
+const question = 'This shows your passwords on the terminal. Continue?'
+const remedy = 'Use --output FILE.'
 
 interface Choice {
   format: string
@@ -194,8 +202,8 @@ class Reading {
     return isUsable(collection, clear)
   }
 
-  /** Reports what is missing; returns the exit code. */
-  finish(output: string | null): number {
+  /** Reports what was written, such as "3 tabs", and what is missing; returns the exit code. */
+  finish(output: string | null, written = ''): number {
     const { tell } = this.session
     for (const [collection, reason] of this.incomplete) tell(`Cannot read ${collection}: ${reason}`)
     if (this.unreadable.length > 0) {
@@ -208,9 +216,8 @@ class Reading {
       tell([`${records} ${result}`, ...this.#faults].join('\n  '))
     }
     const isWhole = this.incomplete.size === 0 && this.unreadable.length + this.#faultCount === 0
-    if (output !== null && !isWhole) tell(`Wrote ${output}, except for the above`)
-    // Cron mails all output, so success is only reported on terminals.
-    else if (output !== null && this.session.host.stderr.isTty) tell(`Wrote ${output}`)
+    const what = written === '' ? output : `${written} to ${output}`
+    if (output !== null) tell(isWhole ? `Wrote ${what}` : `Wrote ${what}, except for the above`)
     return isWhole ? 0 : partialSuccess
   }
 }
@@ -223,9 +230,18 @@ async function write<What extends keyof Kept>(
   what: What,
   reading: Reading,
   choice: Choice,
-): Promise<string | Iterable<string>> {
+): Promise<{ text: string | Iterable<string>; count: number }> {
   const format: Format<Exported[What]> = exportFormats[what][choice.format]!
-  return format((await readers[what](reading, choice)) as Exported[What], { isRaw: choice.isRaw })
+  const data = await readers[what](reading, choice)
+  return { text: format(data as Exported[What], { isRaw: choice.isRaw }), count: countIn(what, data) }
+}
+
+/** The number of bookmarks, pages, passwords or tabs. */
+function countIn(what: keyof Kept, data: Kept[keyof Kept]): number {
+  if (what === 'bookmarks')
+    return walk(data as Kept['bookmarks']).filter(({ kind }) => kind === 'bookmark').length
+  if (what === 'tabs') return (data as Kept['tabs']).reduce((sum, { tabs }) => sum + tabs.length, 0)
+  return data.length
 }
 
 const readers: { [What in keyof Kept]: (reading: Reading, choice: Choice) => Promise<Kept[What]> } = {

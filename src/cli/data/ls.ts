@@ -1,5 +1,5 @@
 import { ClientError } from '../../client/errors.ts'
-import { describeRecord } from '../../client/engines.ts'
+import { describeRecord, readBookmark } from '../../client/engines.ts'
 import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { isoOf } from '../../client/tables.ts'
 import { withAccount, type Session } from './session.ts'
@@ -7,13 +7,14 @@ import { partialSuccess, UsageError, type CommandFactory } from '../command.ts'
 import { createOutputQueue, writeOut } from '../output.ts'
 import { describeAbsent, refuseKeys } from './collection-names.ts'
 import { collectionArgument, describeAccountCommand } from './options.ts'
+import { countOf } from './phrases.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 
 export const lsCommand: CommandFactory = (perform) =>
   describeAccountCommand('ls', 'list the collections of your account, or the records of one')
     .addArgument(collectionArgument('the collection whose records to list'))
     .option('--json', 'print one JSON object per line, for programs')
-    .option('--deleted', 'only deletions, which other devices still have to apply')
+    .option('--deleted', 'only deletions: records that say that something was deleted')
     .action(
       perform((host, collection, options) => {
         if (collection === undefined && options.deleted)
@@ -35,16 +36,36 @@ async function listCollections({ client, host }: Session, { json }: Look): Promi
   const infos = await client.collections()
   const counts = await Promise.all(infos.map(({ name }) => client.collection(name).count()))
   const rows = infos.map(({ name, lastModified }, index) => {
-    return { name, records: counts[index]!.total, lastModified }
+    return { name, records: counts[index]!.total, last_modified: lastModified }
   })
   const text = json
     ? rows.map((row) => `${jsonText(row)}\n`).join('')
     : table([
-        ['COLLECTION', 'RECORDS', 'LAST CHANGE'],
-        ...rows.map(({ name, records, lastModified }) => [name, String(records), minuteOf(lastModified)]),
+        ['COLLECTION', 'RECORDS', 'LAST CHANGE', 'WHAT'],
+        ...(await Promise.all(
+          rows.map(async ({ name, records, last_modified: changedAt }) => {
+            const what = name === 'bookmarks' ? await kindsOfBookmarks(client) : ''
+            return [name, String(records), minuteOf(changedAt), what]
+          }),
+        )),
       ])
   await writeOut(host, text)
   return 0
+}
+
+/** Such as "272 bookmarks, 28 folders": a record of the collection may be any of these. */
+async function kindsOfBookmarks(client: Session['client']): Promise<string> {
+  const counts = { bookmark: 0, folder: 0, separator: 0, deletion: 0, 'unreadable record': 0 }
+  for await (const { records } of client.collection('bookmarks').pages()) {
+    for (const { clear } of records) {
+      if (clear === null) counts['unreadable record'] += 1
+      else counts[clear.deleted === true ? 'deletion' : readBookmark(clear).kind] += 1
+    }
+  }
+  return Object.entries(counts)
+    .filter(([, count]) => count > 0)
+    .map(([kind, count]) => countOf(count, kind))
+    .join(', ')
 }
 
 async function listRecords(
@@ -57,11 +78,17 @@ async function listRecords(
   if (problem !== null) throw new ClientError(problem)
   let unreadable = 0
   const output = createOutputQueue(host)
-  if (!asJson) await output.write(row(['ID', 'LAST CHANGE', 'WHAT']))
+  /** Of the ids, which have one length in most collections; 0 until the first records are there. */
+  let width = 0
   for await (const page of client.collection(name).pages()) {
     unreadable += page.records.filter(({ clear }) => clear === null).length
     const shown = page.records.filter(({ clear }) => (clear?.deleted === true) === wantsDeleted)
-    if (!(await output.write(shown.map(asJson ? jsonLine : tableLine).join('')))) break
+    if (!asJson && width === 0) {
+      width = Math.max(minIdWidth, ...shown.map(({ stored }) => stored.id.length))
+      await output.write(row(['ID', 'LAST CHANGE', 'WHAT'], width))
+    }
+    const lines = shown.map((record) => (asJson ? jsonLine(record) : tableLine(record, width)))
+    if (!(await output.write(lines.join('')))) break
   }
   if (!(await output.finish())) return 0
   if (unreadable === 0) return 0
@@ -77,12 +104,10 @@ export function jsonLine({ collection, stored, clear, problem }: SyncRecord): st
   return `${jsonText({ collection, id, last_modified, ...content })}\n`
 }
 
-function tableLine({ collection, stored, clear, problem }: SyncRecord): string {
-  return row([
-    stored.id,
-    minuteOf(stored.last_modified),
-    clear === null ? `(${problem})` : describeRecord(collection, clear),
-  ])
+function tableLine({ collection, stored, clear, problem }: SyncRecord, idWidth: number): string {
+  const what = clear === null ? `(${problem})` : describeRecord(collection, clear)
+  const whatElse = clear?.deleted === true ? '(deleted)' : '(no title)'
+  return row([stored.id, minuteOf(stored.last_modified), what || whatElse], idWidth)
 }
 
 /** Formats a time to the minute, in the local time zone. */
@@ -92,9 +117,11 @@ function minuteOf(ms: number): string {
   return isoOf(local.getTime()).slice(0, 16).replace('T', ' ')
 }
 
-function row(cells: string[]): string {
+const minIdWidth = 12
+
+function row(cells: string[], idWidth: number): string {
   const [id, when, what] = cells.map(printableLine)
-  return `${id!.padEnd(14)}  ${when!.padEnd(16)}  ${what}\n`
+  return `${id!.padEnd(idWidth)}  ${when!.padEnd(16)}  ${what}\n`
 }
 
 function table(rows: string[][]): string {

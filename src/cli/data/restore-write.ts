@@ -55,7 +55,7 @@ export async function writePlan(
     }
   } finally {
     progress.clear()
-    tell(`  ${written} written, ${changed} skipped: changed meanwhile`)
+    tell(`  ${written} written${changed > 0 ? `, ${changed} skipped: changed meanwhile` : ''}`)
   }
   if (notAllowed > 0) tell(`  ${notAllowed} rejected: this bridge has not enabled writes to this collection`)
   for (const [reason, ids] of refused) tell(`  ${ids.length} rejected (${reason}): ${someOf(ids)}`)

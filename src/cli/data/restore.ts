@@ -97,7 +97,8 @@ async function restore(given: string, named: string[], options: RestoreOptions, 
     }
     const absent = [...new Set(ids)].filter((id) => !run.found.has(id))
     if (absent.length > 0) tell(`Not found in the backup: ${absent.map(printableLine).join(' ')}`)
-    if (!stopping) tell('Nothing was written. Add --write to write this.')
+    if (!stopping)
+      tell(run.planned > 0 ? 'Nothing was written. Add --write to write this.' : 'There is nothing to write.')
     return isDone && absent.length === 0 ? 0 : partialSuccess
   })
 }
@@ -108,6 +109,8 @@ const notSynced =
 class Run {
   /** The wanted ids that the backup has. */
   readonly found = new Set<string>()
+  /** How many records were found to write. */
+  planned = 0
 
   constructor(
     private readonly session: Session,
@@ -127,6 +130,7 @@ class Run {
       for (let attempt = 1; ; attempt += 1) {
         const plan = await planCollection(source, wanted)
         report(session, collection, plan, wanted.overwrites)
+        this.planned += plan.writes.length
         if (plan.writes.length > 0 && this.unsynced.has(collection)) tell(`  ${notSynced}`)
         const { unreadable, faulty, problems } = plan
         const isWhole = unreadable.length + faulty.length + problems.length === 0

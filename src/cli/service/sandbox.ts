@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { canonicalCollection } from '../../domain/record.ts'
 import {
   announce,
@@ -101,7 +101,7 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
 
   const info = describeSandbox(upstream, user, bridge?.url ?? null)
   const stopped = interruption(host)
-  const file = bridge ? writePrivately(environmentLines(info)) : null
+  const file = bridge ? writePrivately(environmentLines(info), host) : null
   const links = info.bridge ? startLinks({ bridgeUrl: info.bridge.url, port: 0, writable }, host) : null
   const issued = links && issueLinks(links, info, host)
   host.stdout.write(announce(info, file?.path ?? null, issued))
@@ -136,15 +136,20 @@ function loopback(port: number, setting: string) {
 }
 
 /**
- * Writes a file of variables in a new folder that only this user can read; null if that fails. A shell that sources it uses the file as the
- * account of every command, so that no token goes to the bridge of another account.
+ * Writes a file of variables in a new folder that only this user can read; null if that fails. A shell that sources it finds this executable,
+ * and uses the file as the account of every command, so that no token goes to the bridge of another account.
  */
-function writePrivately(lines: string): { path: string; remove(): void } | null {
+function writePrivately(
+  lines: string,
+  { standalone, executablePath }: Pick<Host, 'standalone' | 'executablePath'>,
+): { path: string; remove(): void } | null {
   try {
     const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
     const path = join(folder, 'sandbox.env')
     // Exported, so that child processes of the shell see the variables too.
-    const text = `${lines}SYNC_BRIDGE_ACCOUNT='${path}'\n`.replaceAll(/^(?=.)/gm, 'export ')
+    const programs = `'${dirname(executablePath).replaceAll("'", `'\\''`)}'`
+    const found = standalone ? `PATH=${programs}:"$PATH"\n` : ''
+    const text = `${lines}SYNC_BRIDGE_ACCOUNT='${path}'\n${found}`.replaceAll(/^(?=.)/gm, 'export ')
     writeFileSync(path, text, { mode: 0o600 })
     return { path, remove: () => rmSync(folder, { recursive: true, force: true }) }
   } catch {
