@@ -16,7 +16,7 @@ import { isInLegacyBucket } from './protocol/identity.ts'
 import { errorReply, type Reply } from './protocol/reply.ts'
 import { versionPrefix } from './protocol/find.ts'
 import { addBatchRoute } from './routes/batch.ts'
-import { Call, shedLoad, withCalls, type Services } from './routes/call.ts'
+import { Call, rejectUnderLoad, withCalls, type Services } from './routes/call.ts'
 import { addDocsRoutes, addExploreRoutes } from './routes/pages.ts'
 import { addBucketRoutes } from './routes/records.ts'
 import { addHealthRoutes, addServiceRoutes } from './routes/service.ts'
@@ -64,7 +64,7 @@ export function createApp(services: Services) {
     strictPath: true,
     handler: { standardHostname: false },
   }).wrap((handle, request) => {
-    const rejection = shedLoad(request, services)
+    const rejection = rejectUnderLoad(request, services)
     if (rejection !== null) return () => sendEarly(() => rejection, new Call(request, services))
     return isRelative(request) ? withHost(handle, settings.httpHost) : handle
   })

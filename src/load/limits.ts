@@ -27,7 +27,7 @@ export const limits = {
   /** Bytes of stored records and lists in the response to one batch. */
   batchResponseBytes: 16 * mebibyte,
   /** Resident memory above which new requests are rejected. */
-  shedAboveBytes: 384 * mebibyte,
+  rejectAboveBytes: 384 * mebibyte,
 
   /** Timeout for the first byte of a body. */
   firstByteMs: 10_000,
@@ -52,7 +52,7 @@ export const limitsForOnePerson: Limits = {
   waitMs: 2 ** 31 - 1,
   memoryBytes: Infinity,
   batchResponseBytes: Infinity,
-  shedAboveBytes: Infinity,
+  rejectAboveBytes: Infinity,
   stalledReaderMs: Infinity,
   yieldAfterMs: Infinity,
 }

@@ -17,7 +17,7 @@ export class ProcessMemory {
 
   constructor(
     private readonly process: { residentBytes(): number; collectGarbage(): void },
-    private readonly shedAboveBytes = limits.shedAboveBytes,
+    private readonly rejectAboveBytes = limits.rejectAboveBytes,
   ) {}
 
   /** Called several times a second, and after every 16 MiB of garbage. */
@@ -29,7 +29,7 @@ export class ProcessMemory {
       collectGarbage()
       usedBytes = this.#collectedAtBytes = residentBytes()
     }
-    this.isShort = usedBytes > this.shedAboveBytes
+    this.isShort = usedBytes > this.rejectAboveBytes
   }
 }
 

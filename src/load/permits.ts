@@ -228,7 +228,7 @@ export class RequestLimit {
   }
 
   /** Counts a request that is rejected because `isFull`. */
-  refuse(): void {
+  reject(): void {
     const { maxRequests, observeRejection } = this.options
     observeRejection(this.#inFlight >= maxRequests ? 'limit' : 'memory')
   }

@@ -40,7 +40,10 @@ export const logEvents = {
       'code',
       'remedy',
     ],
-    'load shed': ['requests were rejected under load; once a minute at most for each reason', 'reason'],
+    'requests rejected': [
+      'requests were rejected under load; once a minute at most for each reason',
+      'reason',
+    ],
     'log lines dropped': [
       'log lines were lost because their reader was too slow or the disk was full',
       'lines',

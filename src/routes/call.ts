@@ -125,7 +125,7 @@ export interface Services extends Clock {
   createRequestId(): string
   /** Whether this process is stopping, so that clients should close their connections. */
   isStopping: boolean
-  load: Pick<RequestLimit, 'isFull' | 'refuse' | 'acquire' | 'backoffSeconds'>
+  load: Pick<RequestLimit, 'isFull' | 'reject' | 'acquire' | 'backoffSeconds'>
   memory: Pick<MemoryBudget, 'open'>
   bodies: Pick<Bodies, 'receive'>
   streams: Pick<ResponseStreams, 'send'>
@@ -165,13 +165,13 @@ export function receiveBody(call: Call): IncomingBody {
  * Rejects a request if the limits are reached, before the framework sees it and without reading it, so that a rejection is cheap. Null: the
  * request proceeds. Only for requests for user data.
  */
-export function shedLoad(request: Request, services: Services): Reply | null {
+export function rejectUnderLoad(request: Request, services: Services): Reply | null {
   const { load, settings } = services
   if (!load.isFull || request.method === 'OPTIONS') return null
   const { path } = splitUrl(request.url)
   const prefix = versionPrefix(settings)
   if (!path.startsWith(`${prefix}/buckets/`) && path !== `${prefix}/batch`) return null
-  load.refuse()
+  load.reject()
   discardBody(request)
   return errorReply(overload, settings)
 }

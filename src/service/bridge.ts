@@ -56,7 +56,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const exposed = { ...settings }
   const processMemory = new ProcessMemory(
     { residentBytes: host.residentBytes, collectGarbage: () => Bun.gc(true) },
-    ownLimits.shedAboveBytes,
+    ownLimits.rejectAboveBytes,
   )
   const maxMemoryBytes = Math.max(ownLimits.memoryBytes, 4 * settings.maxRequestBytes)
   const memory = new MemoryBudget(maxMemoryBytes, () => processMemory.watch())
@@ -65,14 +65,14 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     maxRequestsPerUser: settings.maxConcurrentRequestsPerUser,
     now: host.monotonicNow,
     isShortOfMemory: () => processMemory.isShort,
-    observeRejection: observers.shed,
+    observeRejection: observers.rejected,
   })
   const connections = connect(settings, host, observers, ownLimits.waitMs)
   const streams = new ResponseStreams({
     now: host.monotonicNow,
     // Sets the shortest idle timeout, the only way to close a connection.
     cut: (request) => server.timeout(request, 1),
-    observeRejection: observers.shed,
+    observeRejection: observers.rejected,
     reportGarbage: (bytes) => memory.reportGarbage(bytes),
     limits: ownLimits,
   })
@@ -80,7 +80,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     maxBytes: settings.maxRequestBytes,
     memory,
     now: host.monotonicNow,
-    observeDrop: () => observers.shed('body-memory'),
+    observeDrop: () => observers.rejected('body-memory'),
   })
   const allFamilies = options.allFamilies ?? families
   const metrics = async () => {

@@ -46,12 +46,17 @@ export function createObservers(
   const transactions = counter('transactions_total', 'Outcomes of writes', ['event'], errorOutcomes)
   const brokenLists = counter('lists_broken_total', 'Lists that broke off after their start was sent')
   const batchSizes = histogram('batch_requests', 'Sub-requests in a batch', sizeBounds)
-  const shed = counter('requests_shed_total', 'Requests rejected under load', ['reason'], rejectionReasons)
+  const rejections = counter(
+    'requests_rejected_total',
+    'Requests rejected under load',
+    ['reason'],
+    rejectionReasons,
+  )
   const lagSeconds = timing('event_loop_lag_seconds', 'Delay of the event loop')
 
   // Logs an event with the same reason at most once a minute, because one line per request would bury everything else.
   const quietUntilMs = new Map<string, number>()
-  function warnOncePerMinute<Event extends 'redis error' | 'load shed'>(
+  function warnOncePerMinute<Event extends 'redis error' | 'requests rejected'>(
     event: Event,
     fields: LogFields<Event> & { reason: string },
   ): void {
@@ -110,10 +115,10 @@ export function createObservers(
       const level = errorOutcomes.includes(kind) ? 'error' : 'debug'
       if (isLogged(log, level)) log[level](`batch.${kind}`, { collections: collections.join(',') || null })
     },
-    shed(reason: RejectionReason) {
-      shed(reason)
-      statsd?.count(`shed.${reason}`)
-      warnOncePerMinute('load shed', { reason })
+    rejected(reason: RejectionReason) {
+      rejections(reason)
+      statsd?.count(`rejected.${reason}`)
+      warnOncePerMinute('requests rejected', { reason })
     },
     /** A list broke off after `bytes` were sent; its logged status was 200. */
     listBroken({ requestId }: Pick<Call, 'requestId'>, bytes: number, cause: unknown) {

@@ -56,7 +56,7 @@ describe('ProcessMemory', () => {
   const mebibyte = 1024 * 1024
 
   it('collects garbage above 128 MiB, again after 64 MiB more, and rejects requests above its limit', () => {
-    const most = limits.shedAboveBytes / mebibyte
+    const most = limits.rejectAboveBytes / mebibyte
     let residentBytes = 0
     let collections = 0
     const memory = new ProcessMemory({

@@ -194,7 +194,7 @@ describe('RequestLimit', () => {
     beShort(true)
 
     expect(limit.isFull).toBe(true)
-    limit.refuse()
+    limit.reject()
     expect(limit.acquireRootView('a')).toBeNull()
     beShort(false)
 

@@ -239,7 +239,7 @@ describe('the pages for operators', () => {
       ['Requests in flight for one user', initial('max_concurrent_requests_per_user')],
       ['Root views', limits.rootViews],
       ['Stalled readers', seconds(limits.stalledReaderMs)],
-      ['Resident memory', mebibytes(limits.shedAboveBytes)],
+      ['Resident memory', mebibytes(limits.rejectAboveBytes)],
       ['Calls of one user', limits.callsPerUser],
       ['Calls to one host in flight', ofHost, 'a quarter of the 1024 slots'],
       ['Slots kept free', 1024 * limits.commitShare],

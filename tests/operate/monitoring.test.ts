@@ -191,7 +191,7 @@ describe('an alert', () => {
     ['SyncBridgeForeignCacheEntries', (bridge) => times(9, () => bridge.credentials('rejected-entry'))],
   ]
   const lasting: typeof happened = [
-    ['SyncBridgeShedding', (bridge) => times(200, () => bridge.shed('limit'))],
+    ['SyncBridgeRejections', (bridge) => times(200, () => bridge.rejected('limit'))],
     ['SyncBridgeRedisAway', (bridge) => times(9, () => bridge.redisTrouble('timeout', null))],
     [
       'SyncBridgeFailing',

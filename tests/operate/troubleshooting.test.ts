@@ -202,13 +202,13 @@ const cases: Record<string, () => Promise<string>> = {
     status: 503,
     headers: { 'Retry-After': '60' },
   })),
-  '`load shed`, `limit`': () =>
+  '`requests rejected`, `limit`': () =>
     troubles.seen({ max_concurrent_requests: '1' }, (bridge) => {
       troubles.storage.plan(() => ({ kind: 'hang' }))
       const users = Array.from({ length: 3 }, troubles.newUser)
       return Promise.all(users.map((user) => ask(bridge, records(user), user)))
     }),
-  '`load shed`, `user`': () =>
+  '`requests rejected`, `user`': () =>
     troubles.seen({ max_concurrent_requests_per_user: '1' }, (bridge) => {
       troubles.storage.plan(() => ({ kind: 'hang' }))
       const user = troubles.newUser()

@@ -77,7 +77,7 @@ function startDefectiveApp() {
     identify: () => Promise.reject(overload),
     now: Date.now,
     observers: { request() {}, listBroken() {}, batch() {}, error() {} },
-    load: { isFull: false, refuse() {}, acquire: () => () => {}, backoffSeconds: 0 },
+    load: { isFull: false, reject() {}, acquire: () => () => {}, backoffSeconds: 0 },
     memory,
     bodies: new Bodies({ maxBytes: 4096, memory, now: Date.now, observeDrop() {} }),
     streams: { send: (body) => new Response(body as BodyInit).body! },

@@ -75,7 +75,7 @@ describe('createObservers', () => {
     bridge.redisTrouble('timeout', null)
     bridge.transaction({ kind: 'partial', collections: [] })
     bridge.batch(Array(25), [])
-    bridge.shed('limit')
+    bridge.rejected('limit')
     bridge.eventLoopLag(3)
     bridge.eventLoopLag(120)
 
@@ -87,7 +87,7 @@ describe('createObservers', () => {
       'sync_bridge_batch_requests_bucket{le="10"}': 0,
       'sync_bridge_batch_requests_bucket{le="25"}': 1,
       sync_bridge_batch_requests_sum: 25,
-      'sync_bridge_requests_shed_total{reason="limit"}': 1,
+      'sync_bridge_requests_rejected_total{reason="limit"}': 1,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.005"}': 1,
       'sync_bridge_event_loop_lag_seconds_bucket{le="0.25"}': 2,
       sync_bridge_defects_total: 0,

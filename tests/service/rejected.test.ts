@@ -3,7 +3,7 @@ import { request, startTestBridge } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 
-it('a shed request counts once: in Prometheus, in statsd and in the log', async () => {
+it('a rejected request counts once: in Prometheus, in statsd and in the log', async () => {
   const received: string[] = []
   const statsd = await Bun.udpSocket({
     hostname: '127.0.0.1',
@@ -18,7 +18,7 @@ it('a shed request counts once: in Prometheus, in statsd and in the log', async 
 
   const waiting = bridge.ask('/collections/tabs/records')
   await eventually('it waits for the storage', () => storage.requests.length === 1)
-  const shed = await bridge.ask('/collections/tabs/records')
+  const rejected = await bridge.ask('/collections/tabs/records')
   await eventually('statsd has received it', () => received.some((line) => line.includes('response.503')))
   const { text } = await request(`${bridge.url}/v1/__metrics__`)
   const logged = bridge.logs.filter((line) => line.includes('"status":503'))
@@ -27,13 +27,13 @@ it('a shed request counts once: in Prometheus, in statsd and in the log', async 
   await storage.stop()
   statsd.close()
 
-  expect(shed.status).toBe(503)
+  expect(rejected.status).toBe(503)
   expect(text.match(/^sync_bridge_requests_total\{.*status="503".*/gm)).toEqual([
     'sync_bridge_requests_total{route="records",method="GET",status="503"} 1',
   ])
-  expect(text).toContain('sync_bridge_requests_shed_total{reason="limit"} 1\n')
-  expect(received.filter((line) => line.includes('503') || line.includes('shed'))).toEqual([
-    'sync-bridge.shed.limit:1|c',
+  expect(text).toContain('sync_bridge_requests_rejected_total{reason="limit"} 1\n')
+  expect(received.filter((line) => line.includes('503') || line.includes('rejected'))).toEqual([
+    'sync-bridge.rejected.limit:1|c',
     'sync-bridge.response.503:1|c',
   ])
   expect(received.filter((line) => line.includes('request.records'))).toEqual([
