@@ -32,18 +32,18 @@ export const limits = {
   /** Timeout for the first byte of a body. */
   firstByteMs: 10_000,
   /**
-   * A response above 256 KB is cut if its reader shows no progress for this long. Progress shows every 1.5 MB, the step in which the system
-   * takes more: a reader below 30 KB/s is cut.
+   * The reader of a response above 256 KB is disconnected if it shows no progress for this long. Progress shows every 1.5 MB, the step in which the system
+   * takes more: a reader below 30 KB/s is disconnected.
    */
   stalledReaderMs: 60_000,
-  /** The same for a list while another one waits for its permit: a reader below 300 KB/s may be cut. */
+  /** The same for a list while another one waits for its permit: a reader below 300 KB/s may be disconnected. */
   yieldAfterMs: 5000,
 }
 
 export type Limits = typeof limits
 
 /**
- * The limits of a bridge inside a command, which serves one person: it rejects nothing, cuts no reader, and waits. The memory of that
+ * The limits of a bridge inside a command, which serves one person: it rejects nothing, disconnects no reader, and waits. The memory of that
  * process is the command's, which bounds it itself.
  */
 export const limitsForOnePerson: Limits = {

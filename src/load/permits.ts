@@ -181,7 +181,7 @@ export const rejectionReasons = [
   'memory', // Resident memory is above its limit.
   'root-view', // Too many root views are calling the token server.
   'body-memory', // There is no memory for a body.
-  'slow-reader', // The connection was cut because its reader stalled.
+  'stalled-reader', // The connection was closed because its reader stalled.
 ] as const
 export type RejectionReason = (typeof rejectionReasons)[number]
 

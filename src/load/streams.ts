@@ -5,8 +5,8 @@ export interface ResponseStreamsOptions {
   /** A monotonic clock in ms. */
   now(): number
   /** Closes the connection of a request without sending more. */
-  cut(request: Request): void
-  observeRejection(reason: 'slow-reader'): void
+  disconnect(request: Request): void
+  observeRejection(reason: 'stalled-reader'): void
   /** Called with the bytes of garbage that a chunk of a list leaves. */
   reportGarbage(bytes: number): void
   limits?: Pick<Limits, 'stalledReaderMs' | 'yieldAfterMs'>
@@ -23,7 +23,7 @@ const pieceBytes = 64 * 1024
 /** Bytes of garbage for one byte of a list: it was read, copied and perhaps parsed. */
 const garbageOfByte = 4
 
-/** Sends large responses at the pace of their readers, and cuts stalled readers. */
+/** Sends large responses at the pace of their readers, and disconnects stalled readers. */
 export class ResponseStreams {
   readonly #streams = new Set<Stream>()
 
@@ -43,23 +43,24 @@ export class ResponseStreams {
     return stream.readable
   }
 
-  /** Cuts stalled readers; called several times a second. */
+  /** Disconnects stalled readers; called several times a second. */
   check(): void {
     const nowMs = this.options.now()
     const { stalledReaderMs, yieldAfterMs } = this.options.limits ?? limits
-    for (const stream of this.#streams) if (stream.stalledMs(nowMs) >= stalledReaderMs) this.#cut(stream)
+    for (const stream of this.#streams)
+      if (stream.stalledMs(nowMs) >= stalledReaderMs) this.#disconnect(stream)
     const yielding = [...this.#streams].filter(
       (stream) => stream.stalledMs(nowMs) >= yieldAfterMs && stream.hasWaiters(),
     )
     const longest = yielding.toSorted((a, b) => b.stalledMs(nowMs) - a.stalledMs(nowMs))[0]
-    if (longest) this.#cut(longest)
+    if (longest) this.#disconnect(longest)
   }
 
-  #cut(stream: Stream): void {
-    this.options.observeRejection('slow-reader')
+  #disconnect(stream: Stream): void {
+    this.options.observeRejection('stalled-reader')
     stream.abort()
     // A failed stream alone would leave the connection open while its reader stalls.
-    this.options.cut(stream.request)
+    this.options.disconnect(stream.request)
   }
 }
 

@@ -71,7 +71,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
   const streams = new ResponseStreams({
     now: host.monotonicNow,
     // Sets the shortest idle timeout, the only way to close a connection.
-    cut: (request) => server.timeout(request, 1),
+    disconnect: (request) => server.timeout(request, 1),
     observeRejection: observers.rejected,
     reportGarbage: (bytes) => memory.reportGarbage(bytes),
     limits: ownLimits,

@@ -33,7 +33,7 @@ export function startCrowdedWorld(
   const bodies = new Bodies({ maxBytes: read.maxRequestBytes, memory, now, observeDrop() {} })
   const streams = new ResponseStreams({
     now,
-    cut: (request) => app.server!.timeout(request, 1),
+    disconnect: (request) => app.server!.timeout(request, 1),
     reportGarbage() {},
     observeRejection,
   })

@@ -9,18 +9,18 @@ const request = () => new Request('http://bridge/')
 /** Streams with a controlled clock. */
 function createStreams(options: Partial<ResponseStreamsOptions> = {}) {
   let nowMs = 0
-  const cut: Request[] = []
+  const disconnected: Request[] = []
   const rejections: string[] = []
   const streams = new ResponseStreams({
     now: () => nowMs,
-    cut: (each) => void cut.push(each),
+    disconnect: (each) => void disconnected.push(each),
     observeRejection: (reason) => void rejections.push(reason),
     reportGarbage() {},
     ...options,
   })
   return {
     streams,
-    cut,
+    disconnected,
     rejections,
     pass(ms: number) {
       for (let passed = 0; passed < ms; passed += 100) {
@@ -64,20 +64,20 @@ describe('ResponseStreams.send', () => {
     expect(endings).toEqual([{ bytes: 300_000, failure: null }])
   })
 
-  it('cuts a reader that reads nothing for as long as the limit', async () => {
+  it('disconnects a reader that reads nothing for as long as the limit', async () => {
     const world = createStreams()
     const { stream, isCancelled } = endless()
     const { asked, reader, endings } = send(world, stream)
     await reader.read()
 
     world.pass(limits.stalledReaderMs - 100)
-    expect(world.cut).toEqual([])
+    expect(world.disconnected).toEqual([])
     world.pass(100)
 
-    expect(world.cut).toEqual([asked])
+    expect(world.disconnected).toEqual([asked])
     expect([endings.length, isCancelled()]).toEqual([1, true])
     await expect(reader.read()).rejects.toThrow()
-    expect(world.rejections).toEqual(['slow-reader'])
+    expect(world.rejections).toEqual(['stalled-reader'])
   })
 
   it('spares a reader that reads a chunk from time to time', async () => {
@@ -89,7 +89,7 @@ describe('ResponseStreams.send', () => {
       world.pass(limits.stalledReaderMs - 10_000)
     }
 
-    expect(world.cut).toEqual([])
+    expect(world.disconnected).toEqual([])
   })
 
   it('never blames a reader for a slow storage', async () => {
@@ -107,10 +107,10 @@ describe('ResponseStreams.send', () => {
       await piece
     }
 
-    expect(world.cut).toEqual([])
+    expect(world.disconnected).toEqual([])
   })
 
-  it('cuts the list that has stalled longest, for long enough, if another one waits for its permit', async () => {
+  it('disconnects the list that has stalled longest, for long enough, if another one waits for its permit', async () => {
     const world = createStreams()
     let hasWaiters = false
     const open = (isWanted = () => hasWaiters) => send(world, { ...endless().stream, hasWaiters: isWanted })
@@ -122,17 +122,17 @@ describe('ResponseStreams.send', () => {
     await second.reader.read()
 
     world.pass(2 * limits.yieldAfterMs)
-    expect(world.cut).toEqual([])
+    expect(world.disconnected).toEqual([])
     hasWaiters = true
     world.pass(100)
-    expect(world.cut).toEqual([longest.asked])
+    expect(world.disconnected).toEqual([longest.asked])
 
     await second.reader.read()
     world.pass(limits.yieldAfterMs - 100)
-    expect(world.cut).toHaveLength(1)
+    expect(world.disconnected).toHaveLength(1)
     world.pass(100)
-    expect(world.cut).toEqual([longest.asked, second.asked])
+    expect(world.disconnected).toEqual([longest.asked, second.asked])
     world.pass(10_000)
-    expect(world.cut).toHaveLength(2)
+    expect(world.disconnected).toHaveLength(2)
   })
 })

@@ -113,9 +113,7 @@ describeMade('the cast', () => {
     expect(shown()).toContain('$ sync-bridge connect\r\n')
     expect(shown()).toContain('Found 272 bookmarks, 3 devices\r\nConnected.')
     expect(shown()).toMatch(/\$ sync-bridge export bookmarks .*\r\n[^$]*Wrote bookmarks.html\r\n/)
-    expect(shown()).toMatch(
-      /\$ sync-bridge restore .* --write\r\n[^]*38 written\r\n\$ $/,
-    )
+    expect(shown()).toMatch(/\$ sync-bridge restore .* --write\r\n[^]*38 written\r\n\$ $/)
   })
 
   it('shows no secret, and nothing of the machine that made it', () => {
