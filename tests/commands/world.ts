@@ -15,9 +15,9 @@ export function accountFile(values: Record<string, string>): string {
   return join(makeFolder({ 'account.env': linesOf(values) }), 'account.env')
 }
 
-/** Whether the storage has answered a request after that many others. */
-export function hasAnswered(sandbox: Sandbox, known: number): boolean {
-  return sandbox.requests.storage.entries.slice(known).some(({ status }) => status > 0)
+/** Whether the storage has answered so many requests after that many others. */
+export function hasAnswered(sandbox: Sandbox, known: number, count = 1): boolean {
+  return sandbox.requests.storage.entries.slice(known).filter(({ status }) => status > 0).length >= count
 }
 
 /** Runs a command with an account until it exits. */

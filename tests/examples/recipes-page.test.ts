@@ -259,7 +259,8 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
     ]
     await write('clients', { id: 'olddevice', name: 'Old, renamed' })
     const before = sandbox.requests.storage.entries.length
-    await using watching = await startProgram(command, () => hasAnswered(sandbox, before), {
+    // One for the named collection, and one for the state that changes are compared with.
+    await using watching = await startProgram(command, () => hasAnswered(sandbox, before, 2), {
       HOME: home,
       PATH,
     })
