@@ -1,6 +1,6 @@
 import { isReadable, type SyncRecord } from '../client/collection.ts'
 import { textsOf } from '../client/fields.ts'
-import type { Holdings } from './holdings.ts'
+import type { LoadedRecords } from './loaded-records.ts'
 import type { Group } from './items.ts'
 import { inOrder, type Order } from './order.ts'
 import { Search } from './search.ts'
@@ -40,23 +40,23 @@ export class Contents {
   /** The last sorted and filtered contents. */
   #arranged: { order: Order; tag: string; contents: Arranged[] }
 
-  /** `before`: earlier contents of the same holdings; views whose records have not changed since are taken from there. */
-  constructor(holdings: Holdings, before: Contents | null = null) {
+  /** `before`: earlier contents of the same records; views whose records have not changed since are taken from there. */
+  constructor(loaded: LoadedRecords, before: Contents | null = null) {
     const known = new Set(views.flatMap(({ collections }) => collections))
-    const others = holdings.collections.filter((collection) => !known.has(collection)).toSorted()
-    this.unreadable = holdings.records().filter(({ clear }) => clear === null)
+    const others = loaded.collections.filter((collection) => !known.has(collection)).toSorted()
+    this.unreadable = loaded.records().filter(({ clear }) => clear === null)
     const problems = this.unreadable.length > 0 ? [unreadableView(this.unreadable)] : []
     const arranged = before === null ? [] : before.#all
     const reusable = new Map(arranged.map((each) => [each.view.id, each]))
     this.#all = [...views, ...others.map(otherView), ...problems].map((view) => {
       const same = reusable.get(view.id)
-      const changes = holdings.changesOf(view.collections)
+      const changes = loaded.changesOf(view.collections)
       if (same?.changes === changes && view.collections.length > 0) return same
-      const records = view.collections.map((name) => holdings.records([name]).filter(isReadable))
+      const records = view.collections.map((name) => loaded.records([name]).filter(isReadable))
       return arrange(view, view.groups(...records), changes)
     })
     this.#arranged = { order: '', tag: '', contents: this.#all }
-    const tags = holdings
+    const tags = loaded
       .records(['bookmarks'])
       .filter(isReadable)
       .flatMap(({ clear }) => textsOf(clear.tags))

@@ -3,17 +3,17 @@ import { isReadable, type ReadableRecord } from '../client/collection.ts'
 import { readVisitedPage } from '../client/engines.ts'
 import { bookmarksHtml } from '../client/bookmark-formats.ts'
 import { everythingJson, historyCsv, passwordsCsv } from '../client/record-formats.ts'
-import { byId, make, say } from './elements.ts'
-import type { Holdings } from './holdings.ts'
+import { byId, make, showStatus } from './elements.ts'
+import type { LoadedRecords } from './loaded-records.ts'
 
-/** Sets up the download menu and its warning; `current` returns the holdings to save. */
-export function offerDownloads(current: () => Holdings): void {
+/** Sets up the download menu and its warning; `current` returns the records to save. */
+export function offerDownloads(current: () => LoadedRecords): void {
   const menu = byId('downloads')
   const warning = byId<HTMLDialogElement>('warning')
 
   function saveCollection(name: string, type: string, collection: string, fileOf: Format): void {
-    const holdings = current()
-    save(name, type, fileOf(holdings.records([collection]).filter(isReadable)), holdings, [collection])
+    const loaded = current()
+    save(name, type, fileOf(loaded.records([collection]).filter(isReadable)), loaded, [collection])
   }
 
   for (const [id, act] of Object.entries({
@@ -23,13 +23,13 @@ export function offerDownloads(current: () => Holdings): void {
     'save-passwords': () => saveCollection('passwords.csv', 'text/csv', 'passwords', passwordsOf),
     'keep-passwords': () => {},
     'save-everything': () => {
-      const holdings = current()
+      const loaded = current()
       const text = everythingJson({
-        records: holdings.records(),
-        incomplete: holdings.incomplete(),
+        records: loaded.records(),
+        incomplete: loaded.incomplete(),
         exportedAt: new Date(),
       })
-      save('firefox-sync.json', 'application/json', [...text].join(''), holdings)
+      save('firefox-sync.json', 'application/json', [...text].join(''), loaded)
     },
   })) {
     byId(id).addEventListener('click', () => {
@@ -48,15 +48,14 @@ const historyOf: Format = (records) =>
 const passwordsOf: Format = (records) => [...passwordsCsv(records)].join('')
 
 /** Saves a file, and says if it is incomplete. */
-function save(name: string, type: string, text: string, holdings: Holdings, collections?: string[]): void {
+function save(name: string, type: string, text: string, loaded: LoadedRecords, collections?: string[]): void {
   const url = URL.createObjectURL(new Blob([text], { type }))
   make('a', { href: url, download: name }).click()
   setTimeout(() => URL.revokeObjectURL(url), 10_000)
-  const isReading = holdings.isReading(collections)
+  const isReading = loaded.isReading(collections)
   // The file with everything also lists the records that could not be read.
-  const isLess =
-    collections !== undefined && holdings.records(collections).some(({ clear }) => clear === null)
-  const isCut = isLess || holdings.failureOf(collections ?? holdings.collections) !== null
-  const lack = isReading ? ', of what is read so far' : isCut ? ', without what could not be read' : ''
-  say(`Saved ${name}${lack}`)
+  const isLess = collections !== undefined && loaded.records(collections).some(({ clear }) => clear === null)
+  const isIncomplete = isLess || loaded.failureOf(collections ?? loaded.collections) !== null
+  const lack = isReading ? ', of what is read so far' : isIncomplete ? ', without what could not be read' : ''
+  showStatus(`Saved ${name}${lack}`)
 }

@@ -1,22 +1,22 @@
 import type { Content } from './contents.ts'
 import { icon, make } from './elements.ts'
-import type { Holdings } from './holdings.ts'
+import type { LoadedRecords } from './loaded-records.ts'
 import type { DrawContext, Group } from './items.ts'
 import { placeAddress } from './tab.ts'
 import { drawView } from './views.ts'
 
 /** The links to all views, with the number of items in each. */
-export function drawNavigation(contents: Content[], current: Content, holdings: Holdings): HTMLElement[] {
+export function drawNavigation(contents: Content[], current: Content, loaded: LoadedRecords): HTMLElement[] {
   return contents.map((content) => {
     const { view, groups, count } = content
-    const isCut = holdings.failureOf(view.collections) !== null
-    const isReading = holdings.isReading(view.collections)
+    const isIncomplete = loaded.failureOf(view.collections) !== null
+    const isReading = loaded.isReading(view.collections)
     const small =
-      isCut && count === 0
+      isIncomplete && count === 0
         ? [icon('unreadable'), make('span', { class: 'unseen' }, 'could not be read')]
         : isReading
           ? ['…']
-          : [count.toLocaleString(), isCut && '+']
+          : [count.toLocaleString(), isIncomplete && '+']
     return make(
       'a',
       {
@@ -37,18 +37,18 @@ export function drawFound(
   typed: string,
   contents: Content[],
   current: Content,
-  holdings: Holdings,
+  loaded: LoadedRecords,
 ): HTMLElement[] {
   const elsewhere = othersOf(contents, current)
   const isFound = current.groups.length > 0 || elsewhere.length > 0
-  const unread = contents.filter(({ view }) => holdings.failureOf(view.collections) !== null)
+  const unread = contents.filter(({ view }) => loaded.failureOf(view.collections) !== null)
   const tell = (text: string) => make('span', {}, text)
   return [
     make('strong', { dir: 'auto' }, typed),
     ...(current.count > 0 ? [tell(`${current.count.toLocaleString()} here`)] : []),
     ...elsewhere.map(viewLink),
     ...(isFound ? [] : [tell('found nowhere')]),
-    ...(holdings.isReading() ? [tell('still reading …')] : []),
+    ...(loaded.isReading() ? [tell('still reading …')] : []),
     ...unread.map(({ view }) => tell(`${view.title} could not be read`)),
   ]
 }
@@ -58,16 +58,16 @@ export function drawContent(
   typed: string,
   contents: Content[],
   current: Content,
-  holdings: Holdings,
+  loaded: LoadedRecords,
   context: DrawContext,
 ): HTMLElement[] {
   const { view, groups } = current
   const own = () => {
     if (groups.some(({ items, device }) => items.length > 0 || device))
       return [drawView(view, groups, context)]
-    if (holdings.isReading(view.collections)) return [nothing('Reading and decrypting …')]
+    if (loaded.isReading(view.collections)) return [nothing('Reading and decrypting …')]
     // Only a collection that was read can be called empty.
-    if (holdings.failureOf(view.collections) !== null) return []
+    if (loaded.failureOf(view.collections) !== null) return []
     return [nothing(typed === '' ? view.empty : `No match for “${typed}” in ${view.title}.`)]
   }
   return [

@@ -3,12 +3,12 @@ import type { Edit, RecordEdit } from '../client/edit/edit.ts'
 import type { SaveResult } from '../client/edit/save.ts'
 import type { Saved } from '../client/edit/saved.ts'
 import type { OpenedAccount } from './account.ts'
-import type { Holdings } from './holdings.ts'
+import type { LoadedRecords } from './loaded-records.ts'
 
 /** Saves the edits of a page one after the other, and can take the last one back. */
 export class Editing {
   readonly #account: Pick<OpenedAccount, 'edit' | 'undo'>
-  readonly #holdings: Holdings
+  readonly #loaded: LoadedRecords
   readonly #onChange: (hasNewRecords: boolean) => void
   #queue: Promise<unknown> = Promise.resolve()
   #inFlight = 0
@@ -17,11 +17,11 @@ export class Editing {
   /** `onChange` is called when records have changed, and when a save begins or ends. */
   constructor(
     account: Pick<OpenedAccount, 'edit' | 'undo'>,
-    holdings: Holdings,
+    loaded: LoadedRecords,
     onChange: (hasNewRecords: boolean) => void,
   ) {
     this.#account = account
-    this.#holdings = holdings
+    this.#loaded = loaded
     this.#onChange = onChange
   }
 
@@ -36,7 +36,7 @@ export class Editing {
 
   /** Saves edits of what is shown now. Rejects with `ClientError`; the page then shows what it did before. */
   save(collection: string, edits: readonly (Edit | RecordEdit)[], what: string): Promise<SaveResult> {
-    const shown: SyncRecord[] = this.#holdings.records([collection])
+    const shown: SyncRecord[] = this.#loaded.records([collection])
     return this.#next(collection, () => this.#account.edit(collection, edits, shown), what)
   }
 
@@ -51,7 +51,7 @@ export class Editing {
   #next(collection: string, run: () => Promise<SaveResult>, what: string | null): Promise<SaveResult> {
     const result = this.#queue.then(async () => {
       const saved = await run()
-      this.#holdings.take(collection, saved.records)
+      this.#loaded.take(collection, saved.records)
       this.#last = saved.saved === null || what === null ? null : { saved: saved.saved, what }
       this.#onChange(true)
       return saved

@@ -3,7 +3,7 @@ import { newId } from '../client/edit/models.ts'
 import type { SaveResult } from '../client/edit/save.ts'
 import { idOf, isTarget, movesTo, named, outermost, placeFor, removals } from './bookmark-edits.ts'
 import { askForItem, askForFolder } from './edit-dialogs.ts'
-import { say } from './elements.ts'
+import { showStatus } from './elements.ts'
 import type { BookmarkItem, Target, TreeEditor } from './items.ts'
 import type { State } from './state.ts'
 
@@ -18,7 +18,7 @@ export class Editor implements TreeEditor {
   }
 
   canEdit(collection: string): boolean {
-    return this.#state.holdings.writable.has(collection) && !this.#state.holdings.isReading([collection])
+    return this.#state.loaded.writable.has(collection) && !this.#state.loaded.isReading([collection])
   }
 
   /** Saves edits for a form, which shows why not all of them were saved: resolves to that, or to null. `what` says what was done. */
@@ -38,7 +38,7 @@ export class Editor implements TreeEditor {
 
   async undo(): Promise<void> {
     const { editing } = this.#state
-    if (editing === null || editing.undoable === null) return say('Nothing to undo')
+    if (editing === null || editing.undoable === null) return showStatus('Nothing to undo')
     this.#show(await reasonOf(editing.undo()))
   }
 
@@ -52,14 +52,14 @@ export class Editor implements TreeEditor {
 
   /** Asks for a folder, and moves the items to its end. */
   async moveToFolder(moved: BookmarkItem[], all: BookmarkItem[]): Promise<void> {
-    if (moved.length === 0) return say(nothingSelected)
+    if (moved.length === 0) return showStatus(nothingSelected)
     const folders = all.filter((node) => node.kind === 'folder' && isTarget(moved, { node, where: 'into' }))
     const node = await askForFolder(`Move ${named(moved)} to`, folders)
     if (node !== null) this.move(moved, { node, where: 'into' })
   }
 
   remove(removed: BookmarkItem[]): void {
-    if (removed.length === 0) return say(nothingSelected)
+    if (removed.length === 0) return showStatus(nothingSelected)
     this.#state.tree.selected.clear()
     void this.save('bookmarks', removals(removed), `Deleted ${named(removed)}`)
   }
@@ -73,7 +73,7 @@ export class Editor implements TreeEditor {
       this.attempt('bookmarks', [{ op: 'add', id, kind, ...place, ...fields }], `Added a ${kind}`)
     if (kind === 'separator') this.#show(await add({}))
     else await askForItem(kind, add)
-    if (this.#state.holdings.record('bookmarks', id) === undefined) return
+    if (this.#state.loaded.record('bookmarks', id) === undefined) return
     tree.open.add(place.folder)
     tree.current = id
     this.#state.drawnFrom = []

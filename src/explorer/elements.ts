@@ -60,23 +60,23 @@ export function avatar(name: string): HTMLElement {
   return badge
 }
 
-let silence = 0
+let hideTimer = 0
 
 /** Shows a short message that disappears by itself. */
-export function say(text: string): void {
+export function showStatus(text: string): void {
   const status = byId('status')
   status.textContent = text
-  status.classList.add('said')
-  clearTimeout(silence)
-  silence = window.setTimeout(() => status.classList.remove('said'), 2500)
+  status.classList.add('shown')
+  clearTimeout(hideTimer)
+  hideTimer = window.setTimeout(() => status.classList.remove('shown'), 2500)
 }
 
 export async function copy(text: string): Promise<void> {
   try {
     // The clipboard is only available over https.
     await navigator.clipboard.writeText(text)
-    say('Copied')
+    showStatus('Copied')
   } catch {
-    say('This browser does not allow copying')
+    showStatus('This browser does not allow copying')
   }
 }

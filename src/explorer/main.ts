@@ -17,9 +17,9 @@ import { hostOf } from './meaning.ts'
 import { closeDetails, showDetails } from './details.ts'
 import { offerDownloads } from './downloads.ts'
 import { drawContent, drawFound, drawNavigation, nothing } from './drawing.ts'
-import { button, byId, copy, icon, make, say } from './elements.ts'
+import { button, byId, copy, icon, make, showStatus } from './elements.ts'
 import { fillIn, readForm, showTrouble } from './form.ts'
-import { Holdings } from './holdings.ts'
+import { LoadedRecords } from './loaded-records.ts'
 import { exchange, takeCode } from './own-page.ts'
 import { initialState, isOutdated } from './state.ts'
 import { placeAddress, forget, readPlace, recall, remember } from './tab.ts'
@@ -63,7 +63,7 @@ function setAddress(viewId: string): void {
 /** Connects if all values are present. */
 function open(values: Partial<Credentials>, isKeyKept: boolean): void {
   fillIn(values)
-  tick(isKeyKept)
+  setKeepsKey(isKeyKept)
   byId('welcome-back').hidden = !values.token || !values.keyId || Boolean(values.syncKey)
   if (!values.token || !values.keyId || !values.syncKey) return showConnect(null)
   byId('content').replaceChildren(nothing('Connecting to the bridge …'))
@@ -80,7 +80,7 @@ async function openLink(code: string): Promise<void> {
   }
 }
 
-function tick(isKeyKept: boolean): void {
+function setKeepsKey(isKeyKept: boolean): void {
   for (const box of keepsKey) box.checked = isKeyKept
 }
 
@@ -115,7 +115,7 @@ async function connect(): Promise<void> {
     hold(account)
     if (readPlace().name === '') setAddress(views[0]!.id)
     follow()
-    await state.holdings.read(() => {
+    await state.loaded.read(() => {
       state.isOutdated = true
       drawSoon()
     })
@@ -128,17 +128,17 @@ async function connect(): Promise<void> {
 }
 
 function hold(account: OpenedAccount): void {
-  state.holdings.stop()
-  state.holdings = new Holdings(account)
+  state.loaded.stop()
+  state.loaded = new LoadedRecords(account)
   state.contents = null
-  state.editing = new Editing(account, state.holdings, (hasNewRecords) => {
+  state.editing = new Editing(account, state.loaded, (hasNewRecords) => {
     if (hasNewRecords) state.isOutdated = true
     drawSoon()
   })
 }
 
 function leave(): void {
-  state.holdings.stop()
+  state.loaded.stop()
   const { onSelect } = state.tree
   Object.assign(state, initialState(), { connection: state.connection + 1 })
   state.tree.onSelect = onSelect
@@ -146,7 +146,7 @@ function leave(): void {
   history.replaceState(null, '', location.pathname + location.search)
   document.title = pageTitle
   form.reset()
-  tick(false)
+  setKeepsKey(false)
   byId('welcome-back').hidden = true
   resetTools()
   for (const id of ['nav', 'title', 'found', 'content']) byId(id).replaceChildren()
@@ -165,57 +165,55 @@ function drawSoon(): void {
 }
 
 function draw(): void {
-  if (state.contents === null || state.isOutdated)
-    state.contents = new Contents(state.holdings, state.contents)
+  if (state.contents === null || state.isOutdated) state.contents = new Contents(state.loaded, state.contents)
   state.isOutdated = false
   const word = typed()
   offerTags(state.contents.tags)
   const found = state.contents.choose(choice())
   const current = found.find(({ view }) => view.id === state.chosen) ?? found[0]!
   const { view } = current
-  if (view.id !== state.chosen && !state.holdings.isReading()) {
-    say('Not in this account')
+  if (view.id !== state.chosen && !state.loaded.isReading()) {
+    showStatus('Not in this account')
     state.chosen = view.id
     setAddress(state.chosen)
   }
   const isFocused = byId('nav').contains(document.activeElement)
-  byId('nav').replaceChildren(...drawNavigation(found, current, state.holdings))
+  byId('nav').replaceChildren(...drawNavigation(found, current, state.loaded))
   if (isFocused) currentLink().focus({ preventScroll: true })
   document.title = `${view.title} · ${pageTitle}`
   byId('title').textContent = view.title
   showTools(view.id)
-  byId('found').replaceChildren(...(word === '' ? [] : drawFound(word, found, current, state.holdings)))
-  const { holdings } = state
+  byId('found').replaceChildren(...(word === '' ? [] : drawFound(word, found, current, state.loaded)))
+  const { loaded } = state
   const { order, tag } = choice()
   // Redraws only if this view has changed, because that loses the focus.
-  const shown = word === '' && view.collections.length > 0 ? view.collections : holdings.collections
+  const shown = word === '' && view.collections.length > 0 ? view.collections : loaded.collections
   const drawAll = () => {
     state.drawnTree = null
     const isInside = byId('content').contains(document.activeElement)
     const context = { tree: state.tree, editor, onTree: (drawn: DrawnTree) => (state.drawnTree = drawn) }
-    const content = drawContent(word, found, current, holdings, context)
+    const content = drawContent(word, found, current, loaded, context)
     byId('content').replaceChildren(...drawNotices(view), ...content)
     if (isInside) focusAgain()
   }
-  const reading = [holdings.isReading(view.collections), holdings.failureOf(view.collections)]
-  if (isOutdated(state, [holdings, view.id, word, order, tag, holdings.changesOf(shown), ...reading]))
-    drawAll()
+  const reading = [loaded.isReading(view.collections), loaded.failureOf(view.collections)]
+  if (isOutdated(state, [loaded, view.id, word, order, tag, loaded.changesOf(shown), ...reading])) drawAll()
   drawTools(view)
   drawChanges(state.editing, state.troubles)
-  byId('view').setAttribute('aria-busy', String(state.holdings.isReading(view.collections)))
+  byId('view').setAttribute('aria-busy', String(state.loaded.isReading(view.collections)))
   drawRecord()
 }
 
 /** Opens the record in the address once it is read, and closes any other. */
 function drawRecord(): void {
   const { name, id } = readPlace()
-  const record = id === null ? null : state.holdings.record(name, id)
+  const record = id === null ? null : state.loaded.record(name, id)
   if (record === null) return closeDetails()
   if (record !== undefined)
     return showDetails(
       record,
       state.credentials?.bucket ?? '',
-      (other) => state.holdings.record(name, other),
+      (other) => state.loaded.record(name, other),
       editor.canEdit(name)
         ? {
             attempt: (edits, what) => editor.attempt(name, edits, what),
@@ -224,18 +222,18 @@ function drawRecord(): void {
           }
         : null,
     )
-  if (state.holdings.isReading([name])) return
+  if (state.loaded.isReading([name])) return
   setAddress(state.chosen)
   closeDetails()
-  const isUnread = state.holdings.failureOf([name]) !== null
-  say(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
+  const isUnread = state.loaded.failureOf([name]) !== null
+  showStatus(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
 }
 
 /** The pages in the history that have the same host as this one. */
 function pagesOfSite({ collection, clear }: SyncRecord): SyncRecord[] {
   const host = collection === 'history' ? hostOf(readVisitedPage(clear ?? {}).url) : ''
   if (host === '') return []
-  const pages = state.holdings.records([collection]).filter(isReadable)
+  const pages = state.loaded.records([collection]).filter(isReadable)
   return pages.filter((page) => hostOf(readVisitedPage(page.clear).url) === host)
 }
 
@@ -247,9 +245,9 @@ function leaveRecord(): void {
 }
 
 function drawNotices({ title, collections }: View): HTMLElement[] {
-  const failure = state.holdings.failureOf(collections)
+  const failure = state.loaded.failureOf(collections)
   if (failure !== null) {
-    const isSome = state.holdings.records(collections).length > 0
+    const isSome = state.loaded.records(collections).length > 0
     const what = isSome ? `Not all of ${title} could be read` : `${title} could not be read`
     return [notice(`${what}. ${failure}`, 'Try again', connect)]
   }
@@ -326,7 +324,7 @@ for (const [id, act] of Object.entries({
 onChoice(drawSoon)
 for (const box of keepsKey) {
   box.addEventListener('change', () => {
-    tick(box.checked)
+    setKeepsKey(box.checked)
     if (state.credentials !== null) remember(state.credentials, box.checked)
   })
 }
@@ -353,7 +351,7 @@ addEventListener('beforeunload', (event) => {
 })
 state.tree.onSelect = () => drawTools(views.find(({ id }) => id === state.chosen) ?? views[0]!)
 
-offerDownloads(() => state.holdings)
+offerDownloads(() => state.loaded)
 const code = takeCode()
 const kept = recall()
 if (code !== null) void openLink(code)

@@ -1,16 +1,16 @@
 import type { Credentials } from './account.ts'
 import type { Contents } from './contents.ts'
 import type { Editing } from './editing.ts'
-import { Holdings } from './holdings.ts'
+import { LoadedRecords } from './loaded-records.ts'
 import type { DrawnTree, TreeState } from './items.ts'
 
 /** What the page knows and shows. `main.ts` owns the only one, and changes it; what is drawn is a function of it. */
 export interface State {
   /** The records on display. */
-  holdings: Holdings
+  loaded: LoadedRecords
   /** Null if not connected. */
   editing: Editing | null
-  /** The contents of `holdings`; null before the first. */
+  /** The contents of `loaded`; null before the first. */
   contents: Contents | null
   /** Whether records have changed since `contents`. */
   isOutdated: boolean
@@ -42,7 +42,7 @@ export function initialState(): State {
     undo: never,
   }
   return {
-    holdings: new Holdings(nothing),
+    loaded: new LoadedRecords(nothing),
     editing: null,
     contents: null,
     isOutdated: false,

@@ -2,7 +2,7 @@ import { walk } from '../client/bookmarks.ts'
 import { folded } from '../client/spelling.ts'
 import { idOf, isFixed, isTarget, outermost } from './bookmark-edits.ts'
 import { focusFields } from './details.ts'
-import { icon, make, say } from './elements.ts'
+import { icon, make, showStatus } from './elements.ts'
 import { LongList } from './long-list.ts'
 import type { BookmarkItem, DrawnTree, Target, TreeEditor, TreeState } from './items.ts'
 import { detailsLink, drawText, mainLink, markOf, siteLink } from './rows.ts'
@@ -73,7 +73,7 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
 
   /** Selects or deselects an item, or all from the last one to this one. */
   function select(node: BookmarkItem, how: 'toggle' | 'range'): void {
-    if (isFixed(node)) return say('A root folder can’t be changed')
+    if (isFixed(node)) return showStatus('A root folder can’t be changed')
     const { selected } = state
     const from = nodes.findIndex((each) => idOf(each) === state.anchor)
     if (how === 'range' && from >= 0) {
@@ -156,13 +156,13 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
       x: () => {
         state.cut = new Set(chosenAt(node).map(idOf))
         markAll()
-        say(state.cut.size === 0 ? 'This can’t be moved' : 'Cut: go to another place and press Ctrl+V')
+        showStatus(state.cut.size === 0 ? 'This can’t be moved' : 'Cut: go to another place and press Ctrl+V')
       },
       v: () => {
         const moved = outermost(walk(tops), state.cut)
         const target: Target = { node, where: node.kind === 'folder' ? 'into' : 'after' }
         if (!editor.move(moved, target))
-          say(moved.length === 0 ? 'Nothing was cut' : 'It can’t be moved there')
+          showStatus(moved.length === 0 ? 'Nothing was cut' : 'It can’t be moved there')
       },
       a: () => {
         for (const each of nodes) if (!isFixed(each)) state.selected.add(idOf(each))

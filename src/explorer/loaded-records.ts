@@ -6,7 +6,7 @@ import type { OpenedAccount } from './account.ts'
 const readsAtOnce = 3
 
 /** The records of an account read so far, and what could not be read. */
-export class Holdings {
+export class LoadedRecords {
   /** Why a collection could not be read, as a sentence. */
   readonly #failures = new Map<string, string>()
   /** The records of each collection, by id. */
