@@ -92,7 +92,7 @@ async function someone() {
     shape: async () => shapeOf(readTree(await records())),
     clear: async (id: string, name?: string) =>
       (await records(name)).filter(isReadable).find(({ stored }) => stored.id === id)?.clear,
-    run: (command: string[], more: Record<string, string> = {}, input?: string) =>
+    run: (command: string[], more: Record<string, string> = {}, input?: string | Uint8Array) =>
       runWith(account, command, input, more),
     /** Runs `edit` with an editor that is a script; `$1` is the file. */
     edit: (script: string, ...words: string[]) =>
@@ -434,6 +434,44 @@ describe('rm', () => {
   })
 })
 
+it('takes no text that is not UTF-8', async () => {
+  const { run, edit, clear, shape } = await someone()
+  const before = await shape()
+
+  const latin1 = await edit('sed -i "s/Title a/caf\\xe9/" "$1"', '--yes')
+  const [file] = /\/\S+bookmarks.txt/.exec(latin1.errors)!
+  const again = await run(['edit', '--file', file, '--yes'])
+  const password = await run(
+    ['set', 'passwords', '{1}', '--password-stdin', '--write'],
+    {},
+    Buffer.from('café\n', 'latin1'),
+  )
+  rmSync(dirname(file), { recursive: true })
+
+  expect([latin1.code, again.code, again.errors]).toEqual([1, 1, `sync-bridge: ${file} is not in UTF-8\n`])
+  expect([password.code, password.errors]).toEqual([1, 'sync-bridge: Standard input is not in UTF-8\n'])
+  expect(await shape()).toEqual(before)
+  expect(await clear('{1}', 'passwords')).toMatchObject({ password: 'p' })
+})
+
+it('keeps keys and tokens out of the environment of an editor', async () => {
+  const { run, account } = await someone()
+  const seen = join(dirname(account), 'seen')
+
+  await run(['edit'], {
+    EDITOR: `sh -c 'env > "${seen}"' -`,
+    BEARER_TOKEN: 'token',
+    SYNC_KEY: 'key',
+    FORMER_KEYS: 'keys',
+    REFRESH_TOKEN: 'refresh',
+    VISIBLE: 'yes',
+  })
+
+  const names = readFileSync(seen, 'utf8').match(/^(?!_)\w+/gm)
+  expect(names).toContain('VISIBLE')
+  expect(names!.filter((name) => /TOKEN|KEY/.test(name))).toEqual([])
+})
+
 describe('set', () => {
   it('changes a login, and never shows a password', async () => {
     const { run, clear } = await someone()
@@ -454,6 +492,22 @@ describe('set', () => {
 })
 
 describe('undo', () => {
+  it('takes back a changed login, and shows that first', async () => {
+    const { run, clear } = await someone()
+    await run(['set', 'passwords', '{1}', '--username', 'new', '--write'])
+
+    const preview = await run(['undo'])
+    const undone = await run(['undo', '--write'])
+
+    expect([preview.output, undone.code]).toEqual(['~ https://x.example new: username\n', 0])
+    expect(await clear('{1}', 'passwords')).toMatchObject({ username: 'u' })
+
+    await run(['set', 'passwords', '{1}', '--username', 'newer', '--write'])
+    const late = await run(['undo', '1', '--write'])
+    expect([late.code, late.errors]).toEqual([3, expect.stringContaining('"{1}" has another username since')])
+    expect(await clear('{1}', 'passwords')).toMatchObject({ username: 'newer' })
+  })
+
   it('keeps what was changed since, names it, and takes back the command before it next', async () => {
     const { run, edit, write, clear } = await someone()
     await edit('sed -i "s/Title a/One/" "$1"', '--yes')

@@ -24,7 +24,7 @@ export function hasAnswered(sandbox: Sandbox, known: number, count = 1): boolean
 export function runWith(
   account: string,
   command: string[],
-  input?: string,
+  input?: string | Uint8Array,
   more: Record<string, string> = {},
 ) {
   // What a command overwrites is kept beside the account, and not in the home of whoever runs the tests.

@@ -54,7 +54,7 @@ interface RunOptions {
   /** In addition to PATH, which may also be replaced. */
   environment?: Record<string, string>
   /** Its input; none by default. */
-  input?: string
+  input?: string | Uint8Array
 }
 
 /** Runs a program until it exits; throws with its output if it fails. */
@@ -76,7 +76,7 @@ export async function runToEnd(command: string[], { cwd, environment, input }: R
   const child = Bun.spawn(command, {
     ...(cwd !== undefined && { cwd }),
     env: { PATH: '/usr/sbin:/usr/bin:/sbin:/bin', ...environment },
-    stdin: input === undefined ? 'ignore' : Buffer.from(input),
+    stdin: typeof input === 'string' ? Buffer.from(input) : (input ?? 'ignore'),
     stdout: 'pipe',
     stderr: 'pipe',
     timeout: 600_000,

@@ -31,7 +31,7 @@ function openTerminal(): number | null {
 
 const maxInputBytes = 64 * 1024 * 1024
 
-/** Reads standard input to its end. Rejects with `ClientError` if it is too large. */
+/** Reads standard input to its end. Rejects with `ClientError` if it is too large, or not UTF-8. */
 export async function readInput(): Promise<string> {
   const chunks: Uint8Array[] = []
   let bytes = 0
@@ -40,5 +40,14 @@ export async function readInput(): Promise<string> {
     if (bytes > maxInputBytes) throw new ClientError('Standard input is too large')
     chunks.push(chunk)
   }
-  return Buffer.concat(chunks).toString('utf8')
+  return readText(Buffer.concat(chunks), 'Standard input')
+}
+
+/** Decodes a text of the user. Throws `ClientError` if it is not UTF-8: a replacement character would be written in place of each other one. */
+export function readText(bytes: Uint8Array, what: string): string {
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+  } catch {
+    throw new ClientError(`${what} is not in UTF-8`)
+  }
 }

@@ -18,7 +18,7 @@ export interface Change {
   /** The records that the edits were made for. */
   shown: SyncRecord[]
   /** What is stored now; the records of the edits suffice, except for bookmarks. */
-  now: Iterable<SyncRecord>
+  now: readonly SyncRecord[]
 }
 
 interface ChangeOptions {
@@ -72,7 +72,7 @@ function describe({ collection, edits, shown, now }: Change): {
     return { ...planOf(tree, applied.tree), problems }
   }
   const model = modelOf(collection)
-  const records = new Map([...now].map((record) => [record.stored.id, record.clear]))
+  const records = new Map(now.map((record) => [record.stored.id, record.clear]))
   const { problems, writes } = model.plan(model.read(now), edits, model.read(shown))
   const counts = { added: 0, changed: 0, deleted: 0 }
   const lines = writes.map(({ id, record }) => {

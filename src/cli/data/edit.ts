@@ -9,7 +9,8 @@ import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { Option, partialSuccess, UsageError, wholeNumber, type CommandFactory } from '../command.ts'
 import { print as printOut } from '../output.ts'
-import { askLine, isConfirmed, readInput } from './ask.ts'
+import { childEnvironment } from './child-environment.ts'
+import { askLine, isConfirmed, readInput, readText } from './ask.ts'
 import { planOf, planText, type EditPlan } from './edit-plan.ts'
 import { formatBookmarks, hasTimestamp, parseBookmarks, TextError } from './edit-text.ts'
 import { describeAccountCommand, folderOption, noUndoOption } from './options.ts'
@@ -93,7 +94,7 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
     for (let attempts = 1; ; attempts += 1) {
       writeFileSync(path, text, { mode: 0o600 })
       await runEditor(session, path)
-      const edited = readFileSync(path, 'utf8')
+      const edited = readGiven(path)
       try {
         const code = await apply(session, shown, settings, readEdits(edited, shown))
         // After a no, the lines are kept for another try.
@@ -144,7 +145,10 @@ async function runEditor({ host }: Session, path: string): Promise<void> {
   process.on('SIGINT', ignore)
   try {
     const stdio: ['inherit', 'inherit', 'inherit'] = ['inherit', 'inherit', 'inherit']
-    const child = Bun.spawn(['sh', '-c', `${editor} "$@"`, editor, path], { stdio, env: process.env })
+    const child = Bun.spawn(['sh', '-c', `${editor} "$@"`, editor, path], {
+      stdio,
+      env: childEnvironment(host.environment),
+    })
     const code = await child.exited
     if (code !== 0)
       throw new ClientError(`Nothing was changed: the editor ${JSON.stringify(editor)} ended with ${code}`)
@@ -173,11 +177,13 @@ async function editFromFile(
 }
 
 function readGiven(path: string): string {
+  let bytes: Buffer
   try {
-    return readFileSync(path, 'utf8')
+    bytes = readFileSync(path)
   } catch (error) {
     throw new ClientError(`Cannot read ${path} (${reasonOf(error)})`)
   }
+  return readText(bytes, path)
 }
 
 /** What the edited lines want. */

@@ -8,6 +8,7 @@ import { Option, wholeNumber, type CommandFactory } from '../command.ts'
 import { onEnter, startLinks, type Links } from '../links.ts'
 import { describeAddressError } from '../service/listening.ts'
 import { interruption } from '../signals.ts'
+import { childEnvironment } from './child-environment.ts'
 import { describeAccountCommand } from './options.ts'
 import { withAccount, type Session } from './session.ts'
 import type { AccountOptions } from './bridge-choice.ts'
@@ -143,5 +144,10 @@ function openInBrowser(page: string, { environment }: Host): void {
   const program = process.platform === 'darwin' ? 'open' : 'xdg-open'
   const hasScreen = process.platform === 'darwin' || environment.DISPLAY || environment.WAYLAND_DISPLAY
   if (!hasScreen || Bun.which(program) === null) return
-  Bun.spawn([program, page], { stdin: 'ignore', stdout: 'ignore', stderr: 'ignore' }).unref()
+  Bun.spawn([program, page], {
+    env: childEnvironment(environment),
+    stdin: 'ignore',
+    stdout: 'ignore',
+    stderr: 'ignore',
+  }).unref()
 }

@@ -1,6 +1,7 @@
 /** Reads what a user pastes, and asks. */
 import { createReadStream, openSync, writeSync } from 'node:fs'
 import { ClientError } from '../../client/errors.ts'
+import { readInput } from './ask.ts'
 
 const endingSignals = ['SIGHUP', 'SIGTERM'] as const
 
@@ -13,7 +14,7 @@ export async function readPastedLines(
   isEnough: (text: string) => boolean,
 ): Promise<string | null> {
   const { stdin } = process
-  if (!stdin.isTTY) return Bun.stdin.text()
+  if (!stdin.isTTY) return readInput()
   // Otherwise the terminal would not echo after the process has ended.
   const stop = () => {
     stdin.setRawMode(false)

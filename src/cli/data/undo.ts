@@ -71,8 +71,8 @@ async function takeBack(
   for (const saved of entry.saved) {
     const { collection } = saved
     const { edits, shown } = await undoing(client, saved)
-    const now = await modelOf(collection).load(client, edits)
-    const change = { collection, edits, shown, now: now.values() }
+    const now = [...(await modelOf(collection).load(client, edits)).values()]
+    const change = { collection, edits, shown, now }
     const made = await showOrMake(session, change, { command: 'undo', write, hasUndo })
     isWhole &&= made.isWhole
   }

@@ -1,6 +1,7 @@
 import { changes } from '../../client/changes.ts'
 import { Option, wholeNumber, type CommandFactory } from '../command.ts'
 import { writeOut } from '../output.ts'
+import { childEnvironment } from './child-environment.ts'
 import { describeAbsent, refuseKeys } from './collection-names.ts'
 import { collectionArguments, describeAccountCommand, sinceOption } from './options.ts'
 import { interruption } from '../signals.ts'
@@ -67,7 +68,7 @@ function watch(
       if (command === undefined) {
         if (!(await writeOut(host, line))) return 0
       } else {
-        const code = await runWith(command, line, stopping.signal)
+        const code = await runWith(command, line, host, stopping.signal)
         if (code !== 0 && !stopping.signal.aborted)
           tell(`The command exited with ${code} for ${record.collection}/${record.stored.id}`)
       }
@@ -77,8 +78,14 @@ function watch(
 }
 
 /** Runs a shell command with a text on its stdin, and ends it and its children if the signal is aborted; resolves to its exit code. */
-async function runWith(command: string, input: string, signal: AbortSignal): Promise<number> {
+async function runWith(
+  command: string,
+  input: string,
+  { environment }: Host,
+  signal: AbortSignal,
+): Promise<number> {
   const child = Bun.spawn(['/bin/sh', '-c', command], {
+    env: childEnvironment(environment),
     // Not a Blob, whose file stays open until the garbage is collected.
     stdin: 'pipe',
     stdout: 'inherit',
