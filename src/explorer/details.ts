@@ -6,7 +6,8 @@ import type { Edit, RecordEdit } from '../client/edit/edit.ts'
 import { editableFields, editsFor, isDeletable } from './editable-fields.ts'
 import { fieldForm, type FieldForm, type SaveFields } from './edit-dialogs.ts'
 import { button, byId, copy, icon, link, make, mask } from './elements.ts'
-import { ago, factsOf, hostOf } from './meaning.ts'
+import { ago } from './dates.ts'
+import { factsOf, hostOf } from './record-items.ts'
 import { placeAddress } from './tab.ts'
 
 const momentFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
@@ -100,7 +101,7 @@ function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: stri
   const parts: Record<string, (Node | string)[]> = {
     collection: [collection],
     title: [clear === null ? stored.id : nameRecord(collection, clear)],
-    meaning:
+    fields:
       clear === null
         ? [make('p', { class: 'trouble' }, `This record can't be read. ${problem}.`)]
         : [drawFacts(collection, clear, find), drawClear(clear)],

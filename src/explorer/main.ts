@@ -2,7 +2,7 @@
  * The explorer shows users their own data: it reads encrypted records from the bridge that serves it, and decrypts them in the tab.
  *
  * `state.ts` is what the page knows and shows. `form.ts` reads the connect form, `tab.ts` the address and the tab's storage. `account.ts` reads and decrypts with `client/`,
- * `meaning.ts` interprets records, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts` draw them, and
+ * `record-items.ts` turns records into what lists show, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts` draw them, and
  * `downloads.ts` saves them.
  */
 import { ClientError } from '../client/errors.ts'
@@ -13,7 +13,7 @@ import { readVisitedPage } from '../client/engines.ts'
 import { drawChanges } from './change-bar.ts'
 import { Editing } from './editing.ts'
 import { Editor } from './editor.ts'
-import { hostOf } from './meaning.ts'
+import { hostOf } from './record-items.ts'
 import { closeDetails, showDetails } from './details.ts'
 import { offerDownloads } from './downloads.ts'
 import { drawContent, drawFound, drawNavigation, nothing } from './drawing.ts'

@@ -1,6 +1,6 @@
 import type { SyncRecord } from '../client/collection.ts'
 import { readBookmark, readLogin, readVisitedPage } from '../client/engines.ts'
-import { ago } from './meaning.ts'
+import { ago } from './dates.ts'
 import type { Group, Item } from './items.ts'
 
 /** The sort order; empty: the default of each view. */

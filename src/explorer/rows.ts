@@ -1,7 +1,8 @@
 import type { SyncRecord } from '../client/collection.ts'
 import { avatar, button, copy, icon, link, make, mask } from './elements.ts'
 import { LongList } from './long-list.ts'
-import { dayName, hostOf } from './meaning.ts'
+import { dayName } from './dates.ts'
+import { hostOf } from './record-items.ts'
 import type { Group, Item } from './items.ts'
 import { placeAddress } from './tab.ts'
 

@@ -2,8 +2,8 @@ import { bookmarkTree, walk } from '../client/bookmarks.ts'
 import type { ReadableRecord, SyncRecord } from '../client/collection.ts'
 import { folded } from '../client/spelling.ts'
 import { icon, make } from './elements.ts'
+import { ago } from './dates.ts'
 import {
-  ago,
   bookmarkItem,
   byTitle,
   devices,
@@ -13,7 +13,7 @@ import {
   otherRecord,
   preferences,
   unreadableRecord,
-} from './meaning.ts'
+} from './record-items.ts'
 import type { BookmarkItem, DrawContext, Group, Item } from './items.ts'
 import { drawDuplicates, duplicates } from './duplicates.ts'
 import { drawList, recordAddress } from './rows.ts'

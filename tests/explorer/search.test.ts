@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import type { SyncRecord } from '../../src/client/collection.ts'
 import type { Group, Item } from '../../src/explorer/items.ts'
-import { itemOf } from '../../src/explorer/meaning.ts'
+import { itemOf } from '../../src/explorer/record-items.ts'
 import { inOrder } from '../../src/explorer/order.ts'
 import { Search, wordsOf } from '../../src/explorer/search.ts'
 

@@ -1,14 +1,13 @@
 import { describe, expect, it } from 'bun:test'
 import { bookmarkTree, walk } from '../../src/client/bookmarks.ts'
 import {
-  ago,
   bookmarkItem,
   devices,
   factsOf,
   historyByDay,
   otherRecord,
   preferences,
-} from '../../src/explorer/meaning.ts'
+} from '../../src/explorer/record-items.ts'
 import { bookmark, folder, record } from '../client/records.ts'
 
 describe('bookmarkItem', () => {
@@ -115,26 +114,6 @@ describe('other records', () => {
     expect(historyByDay([page]).map(({ items }) => items.length)).toEqual([1])
     expect(factsOf({ id: 'x', dateAdded: odd, timeCreated: '1700000000000' })).toEqual([
       { name: 'Created', value: 1_700_000_000_000 },
-    ])
-  })
-})
-
-describe('ago', () => {
-  it('counts minutes, hours, days, months and years, and shows nothing as in the future', () => {
-    const minute = 60_000
-    const day = 1440 * minute
-    const told = [-minute, minute, 90 * minute, 3 * day, 59 * day, 90 * day, 800 * day].map((ms) =>
-      ago(Date.now() - ms),
-    )
-
-    expect(told).toEqual([
-      'this minute',
-      '1 minute ago',
-      '1 hour ago',
-      '3 days ago',
-      '59 days ago',
-      '3 months ago',
-      '2 years ago',
     ])
   })
 })
