@@ -3,7 +3,7 @@
  *
  * 1. `load/permits.ts`: rejects a request above the limits, before the framework sees it
  * 2. `routes/call.ts`: host, origin and framing
- * 3. `routes/records.ts`, `batch.ts`, `service.ts`, `pages.ts`: the handlers; `routes/unrouted.ts`: requests without a route
+ * 3. `routes/records.ts`, `batch.ts`, `service-resources.ts`, `pages.ts`: the handlers; `routes/unrouted.ts`: requests without a route
  * 4. `protocol/records.ts` and its neighbours: the declarations: path, schemas, operation, reply
  * 5. `batch/`: every write, many operations in one transaction
  * 6. `upstream/`: the storage and the token server
@@ -19,7 +19,7 @@ import { addBatchRoute } from './routes/batch.ts'
 import { Call, rejectUnderLoad, withCalls, type Services } from './routes/call.ts'
 import { addDocsRoutes, addExploreRoutes } from './routes/pages.ts'
 import { addBucketRoutes } from './routes/records.ts'
-import { addHealthRoutes, addServiceRoutes } from './routes/service.ts'
+import { addHealthRoutes, addServiceRoutes } from './routes/service-resources.ts'
 import { answerUnrouted, rejectInvalid, routeOf } from './routes/unrouted.ts'
 
 /** Creates the app with all routes, ready to listen. */

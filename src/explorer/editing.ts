@@ -2,7 +2,7 @@ import type { SyncRecord } from '../client/collection.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'
 import type { SaveResult } from '../client/edit/save.ts'
 import type { Saved } from '../client/edit/saved.ts'
-import type { OpenedAccount } from './account.ts'
+import type { OpenedAccount } from './opened-account.ts'
 import type { LoadedRecords } from './loaded-records.ts'
 
 /** Saves the edits of a page one after the other, and can take the last one back. */

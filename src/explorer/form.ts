@@ -1,6 +1,6 @@
 import { bucketOf, checkAccount, parseAccount } from '../client/account.ts'
 import type { ClientError } from '../client/errors.ts'
-import type { Credentials } from './account.ts'
+import type { Credentials } from './opened-account.ts'
 import { byId } from './elements.ts'
 
 const form = byId<HTMLFormElement>('credentials')

@@ -1,6 +1,6 @@
 import type { SyncRecord } from '../client/collection.ts'
 import { ClientError } from '../client/errors.ts'
-import type { OpenedAccount } from './account.ts'
+import type { OpenedAccount } from './opened-account.ts'
 
 // A bridge allows a user only a few concurrent lists.
 const readsAtOnce = 3

@@ -1,12 +1,12 @@
 /**
  * The explorer shows users their own data: it reads encrypted records from the bridge that serves it, and decrypts them in the tab.
  *
- * `state.ts` is what the page knows and shows. `form.ts` reads the connect form, `tab.ts` the address and the tab's storage. `account.ts` reads and decrypts with `client/`,
+ * `state.ts` is what the page knows and shows. `form.ts` reads the connect form, `tab.ts` the address and the tab's storage. `opened-account.ts` reads and decrypts with `client/`,
  * `record-items.ts` turns records into what lists show, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts` draw them, and
  * `downloads.ts` saves them.
  */
 import { ClientError } from '../client/errors.ts'
-import { openAccount, type Credentials, type OpenedAccount } from './account.ts'
+import { openAccount, type Credentials, type OpenedAccount } from './opened-account.ts'
 import { Contents } from './contents.ts'
 import { isReadable, type SyncRecord } from '../client/collection.ts'
 import { readVisitedPage } from '../client/engines.ts'

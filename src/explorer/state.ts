@@ -1,4 +1,4 @@
-import type { Credentials } from './account.ts'
+import type { Credentials } from './opened-account.ts'
 import type { Contents } from './contents.ts'
 import type { Editing } from './editing.ts'
 import { LoadedRecords } from './loaded-records.ts'

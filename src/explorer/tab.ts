@@ -1,5 +1,5 @@
 import { ownBridge } from './own-page.ts'
-import type { Credentials } from './account.ts'
+import type { Credentials } from './opened-account.ts'
 
 /** A location within the page. */
 export interface Place {

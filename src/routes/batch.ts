@@ -11,7 +11,7 @@ import type { BucketResource, Input, RequestHeaders, Resource } from '../protoco
 import { batch, heartbeat, lbheartbeat, root, version } from '../protocol/service-resources.ts'
 import { joinSubResponses, readBatch, type MergedRequest } from '../protocol/subrequest.ts'
 import { receiveBody, type App, type Call, type Services } from './call.ts'
-import { heartbeatReply, rootReply } from './service.ts'
+import { heartbeatReply, rootReply } from './service-resources.ts'
 import { refusedMethod, unknownPath, unknownVersion } from './unrouted.ts'
 
 /** POST /batch: many requests, one transaction. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import type { SyncRecord } from '../../src/client/collection.ts'
 import { ClientError } from '../../src/client/errors.ts'
-import type { OpenedAccount } from '../../src/explorer/account.ts'
+import type { OpenedAccount } from '../../src/explorer/opened-account.ts'
 import { LoadedRecords } from '../../src/explorer/loaded-records.ts'
 
 function records(collection: string, ids: string[], last_modified = 1): SyncRecord[] {
