@@ -104,6 +104,27 @@ export async function decryptRecord(
   throw new UnreadableRecord(id, 'Its content belongs to another id')
 }
 
+/**
+ * Decrypts many records. Real accounts contain records that the key can't decrypt, which Firefox skips; they are returned separately, each
+ * with the reason.
+ */
+export async function decryptRecords(
+  keyPair: KeyPair | Promise<KeyPair>,
+  records: EncryptedRecord[],
+): Promise<{ readable: ClearRecord[]; unreadable: { id: string; reason: string }[] }> {
+  const readable: ClearRecord[] = []
+  const unreadable: { id: string; reason: string }[] = []
+  for (const record of records) {
+    try {
+      readable.push(await decryptRecord(keyPair, record))
+    } catch (error) {
+      const reason = error instanceof UnreadableRecord ? error.reason : String(error)
+      unreadable.push({ id: record.id, reason })
+    }
+  }
+  return { readable, unreadable }
+}
+
 async function open({ encryption, authentication }: KeyPair, payload: Payload): Promise<string | null> {
   const { ciphertext, IV, hmac } = payload
   if (!isDigest(hmac)) return null

@@ -35,6 +35,7 @@ export {
 export {
   collectionKeys,
   decryptRecord,
+  decryptRecords,
   encryptRecord,
   keyPairFromHex,
   UnreadableRecord,
@@ -42,7 +43,6 @@ export {
   type EncryptedRecord,
   type KeyPair,
 } from './crypto.ts'
-export { decryptRecords } from './decrypt-records.ts'
 export { keyFor } from './former-keys.ts'
 export {
   describeRecord,

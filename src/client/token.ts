@@ -1,4 +1,3 @@
-import { isClearText } from './clear-text.ts'
 import { ClientError } from './errors.ts'
 import type { Renewal } from './account.ts'
 
@@ -113,4 +112,10 @@ function refused(failure: string, { status }: Response, body: Body): ClientError
   }
   const message = typeof body?.message === 'string' ? ` ${body.message}` : ''
   return new ClientError(`${failure}: the account server returned ${status}${message}`, { status })
+}
+
+/** Whether others on the way can read requests to this address: plain HTTP to another machine. */
+export function isClearText(address: string): boolean {
+  const { protocol, hostname } = new URL(address)
+  return protocol !== 'https:' && !/^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/.test(hostname)
 }

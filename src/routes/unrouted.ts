@@ -1,5 +1,4 @@
 /** Requests without a route: preflights, redirects and errors. */
-import { frontDoor } from '../guides/front-door.ts'
 import { errno, ServiceError } from '../domain/errors.ts'
 import { invalidRequest } from '../protocol/problems.ts'
 import {
@@ -116,4 +115,26 @@ export function unknownVersion(): ServiceError {
 
 export function unknownPath(): ServiceError {
   return new ServiceError(404, errno.unknownPath, 'Path not found')
+}
+
+/** Where to redirect a browser that opens the root URL; null for other clients. */
+function frontDoor(
+  accept: string,
+  { docsEnabled, explorerEnabled }: { docsEnabled: boolean; explorerEnabled: boolean },
+): string | null {
+  if (!prefersHtml(accept)) return null
+  if (docsEnabled) return '/docs/guides'
+  return explorerEnabled ? '/explore' : null
+}
+
+/** Whether the client prefers HTML to JSON: programs accept anything, or JSON. See RFC 9110, 12.5.1. */
+function prefersHtml(accept: string): boolean {
+  const weights = new Map<string, number>()
+  for (const range of accept.slice(0, 1000).split(',')) {
+    const [type = '', ...parameters] = range.split(';').map((part) => part.trim().toLowerCase())
+    const weight = parameters.find((parameter) => parameter.startsWith('q='))
+    weights.set(type, weight === undefined ? 1 : Number(weight.slice(2)))
+  }
+  const json = weights.get('application/json') ?? weights.get('application/*') ?? weights.get('*/*') ?? 0
+  return (weights.get('text/html') ?? 0) > json
 }

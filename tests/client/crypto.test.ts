@@ -1,6 +1,11 @@
 import { describe, expect, it } from 'bun:test'
-import { collectionKeys, decryptRecord, encryptRecord, keyPairFromHex } from '../../src/client/crypto.ts'
-import { decryptRecords } from '../../src/client/decrypt-records.ts'
+import {
+  collectionKeys,
+  decryptRecord,
+  decryptRecords,
+  encryptRecord,
+  keyPairFromHex,
+} from '../../src/client/crypto.ts'
 import { authentication, clear, damaged, encryption, key, sealed } from './damaged.ts'
 
 describe('decryptRecord and collectionKeys', () => {

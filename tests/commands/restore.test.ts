@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { decryptRecords } from '../../src/client/decrypt-records.ts'
+import { decryptRecords, type ClearRecord } from '../../src/client/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { accountOf, encrypted, foreign, keyPairOf, linesOf } from '../examples/records.ts'
 import { startTestBridge } from '../support/bridge.ts'
@@ -10,7 +10,6 @@ import { endAll, makeFolder, start } from '../support/executable.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
-import type { ClearRecord } from '../../src/client/crypto.ts'
 
 const { bridge, sandbox, someone, fileOf, run, writeForms } = await startBackupWorld()
 afterAll(async () => {

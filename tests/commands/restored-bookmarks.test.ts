@@ -1,14 +1,13 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 import { mergeChildren } from '../../src/cli/data/restored-tree.ts'
-import { decryptRecords } from '../../src/client/decrypt-records.ts'
+import { decryptRecords, type ClearRecord } from '../../src/client/crypto.ts'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { encrypted, keyPairOf } from '../examples/records.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
-import type { ClearRecord } from '../../src/client/crypto.ts'
 
 const sandbox = await startSandbox()
 afterAll(async () => {

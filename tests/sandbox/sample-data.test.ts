@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import type { ClearRecord } from '../../src/client/crypto.ts'
-import { decryptRecords } from '../../src/client/decrypt-records.ts'
+import { decryptRecords, type ClearRecord } from '../../src/client/crypto.ts'
 import { fillSampleData, seedSampleData } from '../../src/sandbox/sample-data.ts'
 import { keyPairOf } from '../examples/records.ts'
 import { startSandbox } from '../support/sandbox.ts'

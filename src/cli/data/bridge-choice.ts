@@ -1,4 +1,4 @@
-import { isClearText } from '../../client/clear-text.ts'
+import { isClearText } from '../../client/token.ts'
 import { ClientError } from '../../client/errors.ts'
 import type { Account } from '../../client/account.ts'
 import type { Host } from '../host.ts'
