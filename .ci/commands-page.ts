@@ -20,11 +20,31 @@ The last line of a failure says why. A partial success lists what is missing.
 Data goes to standard output, everything else to standard error.
 `
 
+const startsBridge =
+  'Starts a bridge inside its own process, unless the account or --bridge names a running one.'
+
+/** Options that many commands have, with the same meaning; the page describes them once. */
+export function commonOptions(): AnyCommand['options'][number][] {
+  const all = createProgram().commands.flatMap(({ options }) => options)
+  const groups = Map.groupBy(all, ({ flags, description }) => `${flags} ${description}`)
+  return [...groups.values()].filter((same) => same.length >= 5).map(([option]) => option!)
+}
+
+const common = commonOptions()
+/** Whether it is one of these. */
+export const isCommon = (option: AnyCommand['options'][number]) =>
+  common.some(({ flags, description }) => option.flags === flags && option.description === description)
+
 /** What stands above each group. */
 const beginnings: Record<string, string> = {
   'Your own data:':
+    `${startsBridge}\n\n` +
     'These read the account from `--account FILE`, else from `$SYNC_BRIDGE_ACCOUNT`, else from `~/.config/sync-bridge/account.env`\n' +
-    '(or `$XDG_CONFIG_HOME` instead of `~/.config`, if set). [Your data](your-data.md) shows how to use them.\n',
+    '(or `$XDG_CONFIG_HOME` instead of `~/.config`, if set). [Your data](your-data.md) shows how to use them.\n' +
+    table(
+      'Option of several commands',
+      common.map((option) => [option.flags, describeOption(option)]),
+    ),
   'A service for others:': '[Run a bridge](run.md) shows how to use them.\n',
 }
 
@@ -40,15 +60,18 @@ export function commandsPage(): string {
 
 function section(command: AnyCommand): string {
   const words = command.registeredArguments.map((argument) => [argument.name(), describeArgument(argument)])
-  const options = command.options.map((option) => [option.flags, describeOption(option)])
+  const options = command.options
+    .filter((option) => !isCommon(option))
+    .map((option) => [option.flags, describeOption(option)])
+  const others = command.options.filter(isCommon).map(({ long }) => `\`${long}\``)
   return `### ${command.name()}
 
 \`\`\`text
 sync-bridge ${command.name()} ${command.usage()}
 \`\`\`
 
-${command.description()}
-${table('Argument', words)}${table('Option', options)}`
+${command.description().replace(startsBridge, '').trimEnd()}
+${table('Argument', words)}${table('Option', options)}${others.length > 0 ? `\nAlso: ${others.join(', ')}.\n` : ''}`
 }
 
 function table(what: string, rows: string[][]): string {

@@ -10,6 +10,7 @@ import { defaultSettingsFile } from '../src/cli/service/systemd-unit.ts'
 import { formatAccount } from '../src/client/account.ts'
 import { createLog } from '../src/observability/log.ts'
 import { logEvents } from '../src/observability/log-events.ts'
+import { commonOptions, isCommon } from './commands-page.ts'
 import { createRegistry } from '../src/observability/registry.ts'
 import { resources } from '../src/protocol/find.ts'
 import { createObservers } from '../src/service/observers.ts'
@@ -58,7 +59,12 @@ Made from the code by \`make promises\`.
 export function interfacePages(): Page[] {
   const path = (name: string) => join(import.meta.dir, '../docs', name)
   return [
-    { path: path('interface.md'), introduction: ofInterface, sections: nameSections(), conclusion: '' },
+    {
+      path: path('interface.md'),
+      introduction: ofInterface,
+      sections: nameSections(),
+      conclusion: httpNotes,
+    },
     {
       path: path('log-events-and-metrics.md'),
       introduction: ofEvents,
@@ -105,7 +111,18 @@ function nameSections(): Section[] {
       note: 'Ignored with a warning, in all of 1.x.',
       entries: Array.from(removedSettings, (name): Entry => [name, '']),
     },
-    { title: 'Commands', kind: 'command', entries: commandEntries() },
+    {
+      title: 'Commands',
+      kind: 'command',
+      note: '[commands.md](commands.md) has their meanings.',
+      entries: commandEntries(),
+    },
+    {
+      title: 'Options of several commands',
+      kind: 'option',
+      note: 'Every command that has one of these has it with this meaning.',
+      entries: commonOptions().flatMap(({ short, long }) => namesOf([short, long])),
+    },
     { title: 'Exit codes', kind: 'exit code', entries: Object.entries(exitCodes) },
     {
       title: 'Environment',
@@ -128,6 +145,14 @@ function nameSections(): Section[] {
     },
   ]
 }
+
+/** What HTTP allows and this service does not. */
+const httpNotes = `
+## HTTP
+
+- Malformed HTTP gets 400, 413, 431 or 505, without a body.
+- Pipelining is not supported. A client that closes its sending side after the request (\`nc -N\`) gets no response.
+`
 
 /** A page as Markdown. */
 export function textOf({ introduction, sections, conclusion }: Page): string {
@@ -170,19 +195,24 @@ function commandEntries(): Entry[] {
   const own = createProgram().commands.flatMap((command): Entry[] => {
     const name = command.name()
     return [
-      [name, command.summary()],
+      [name, ''],
       ...command.registeredArguments.flatMap((argument) =>
         (argument.argChoices ?? [argument.name()]).map((word): Entry => [`${name} ${word}`, '']),
       ),
-      ...command.options.map((option): Entry => {
-        return [`${name} ${option.long} ${placeholderOf(option)}`.trimEnd(), option.description]
-      }),
-      ...command.options.flatMap(({ short, long }): Entry[] =>
-        short === undefined ? [] : [[`${name} ${short}`, `the same as ${long}`]],
-      ),
+      ...command.options
+        .filter((option) => !isCommon(option))
+        .flatMap((option) =>
+          namesOf([option.short, `${option.long} ${placeholderOf(option)}`.trimEnd()]).map(
+            ([word]): Entry => [`${name} ${word}`, ''],
+          ),
+        ),
     ]
   })
-  return [...own, ['help', 'show the commands, or the options of one'], ['version', 'show the version']]
+  return [...own, ...namesOf(['help', 'version'])]
+}
+
+function namesOf(names: (string | undefined)[]): Entry[] {
+  return names.filter((name) => name !== undefined).map((name) => [name, ''])
 }
 
 function eventEntries(): Entry[] {

@@ -30,6 +30,7 @@ import { documents } from './documents.ts'
 import { makeClientPackage } from './javascript-client.ts'
 import { licenseList } from './licenses.ts'
 import { manualPages } from './manual-page.ts'
+import { packageRecipes } from './package-recipes.ts'
 import { shippedPackages } from './packages.ts'
 import { makeRpmPackage, rpmArchitectures } from './rpm.ts'
 import { run } from './run-command.ts'
@@ -64,6 +65,8 @@ interface ReleaseOptions {
   clientPackages: string[]
   /** Without a signature, users can't verify who created the release. */
   signer: Signer | null
+  /** Where the files will be published, for the recipes of package managers. */
+  url: string
 }
 
 const project = join(import.meta.dir, '..')
@@ -120,9 +123,9 @@ export async function release(options: ReleaseOptions): Promise<void> {
   say('Compressing the executables')
   await Promise.all(compressions)
   for (const platform of options.platforms) rmSync(join(folder, platform), { recursive: true })
-  const sums = readdirSync(folder)
-    .toSorted()
-    .map((name) => `${sha256(join(folder, name))}  ${name}\n`)
+  const recipes = packageRecipes({ ...product, url: options.url, sums: sumsIn(folder) })
+  for (const [name, text] of Object.entries(recipes)) writeFileSync(join(folder, name), text)
+  const sums = Object.entries(sumsIn(folder)).map(([name, sum]) => `${sum}  ${name}\n`)
   writeFileSync(join(folder, 'SHA256SUMS'), sums.join(''))
   await signer?.sign(join(folder, 'SHA256SUMS'))
 }
@@ -276,6 +279,12 @@ async function commitName(): Promise<string> {
   return printed.trim()
 }
 
+/** The SHA-256 of each file, by name. */
+function sumsIn(folder: string): Record<string, string> {
+  const names = readdirSync(folder).toSorted()
+  return Object.fromEntries(names.map((name) => [name, sha256(join(folder, name))]))
+}
+
 function sha256(path: string): string {
   return new Bun.CryptoHasher('sha256').update(readFileSync(path)).digest('hex')
 }
@@ -299,6 +308,7 @@ if (import.meta.main) {
   const [what, folder = 'dist/release', ...buildFlags] = process.argv.slice(2)
   const isRelease = what === 'dist'
   const key = process.env.SIGNING_KEY ?? ''
+  const url = process.env.RELEASE_URL ?? 'https://example.org/releases'
   const needs = {
     'dpkg-deb': 'dpkg',
     ...(isRelease && { ...imageNeeds(Object.values(packaged)), rpmbuild: 'rpm' }),
@@ -314,7 +324,7 @@ if (import.meta.main) {
     try {
       await withSigner(key, async (signer) => {
         const clientPackages = await makeClientPackages(work)
-        await release({ folder, buildFlags, platforms, compression: 'best', clientPackages, signer })
+        await release({ folder, buildFlags, platforms, compression: 'best', clientPackages, signer, url })
       })
     } catch (error) {
       process.stderr.write(`${(error as Error).message}\n`)

@@ -54,12 +54,13 @@ function make(path: string, platform: 'linux-x64' | 'linux-arm64' = 'linux-x64')
     compression: 'none',
     clientPackages: [],
     signer: null,
+    url: 'https://example.org/releases',
   })
 }
 
 describe('a release', () => {
   it('consists of executables, a package, lists of their contents, and checksums', async () => {
-    const lists = ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json']
+    const lists = ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json', 'PKGBUILD', 'sync-bridge.rb']
     const files = [...lists, 'install.sh', shareFile, executableFile, packageFile, rpmFile, imageFile]
     expect(readdirSync(releaseFolder).toSorted()).toEqual(files.toSorted())
     const checked = await runProgram(words`sha256sum -c SHA256SUMS`, { cwd: releaseFolder })
@@ -96,6 +97,40 @@ describe('a release', () => {
       expect(licenses).toContain(`${name} ${version} (`)
     }
     expect(licenses).toContain('Permission is hereby granted, free of charge')
+  })
+})
+
+describe('the recipes for package managers', () => {
+  it('have a PKGBUILD for Arch Linux whose sums are right, and which installs a package', async () => {
+    const work = folder.file('arch')
+    mkdirSync(work)
+    for (const name of [shareFile, executableFile]) copyFileSync(join(releaseFolder, name), join(work, name))
+    const sums = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
+    const script = `set -eu
+      . "$1/PKGBUILD"
+      CARCH=x86_64 srcdir="$2" pkgdir="$2/pkg"
+      package
+      echo "\${sha256sums[0]}  \${source[0]##*/}"
+      echo "\${sha256sums_x86_64[0]}  \${source_x86_64[0]##*/}"`
+
+    const printed = await runProgram(['bash', '-c', script, 'bash', releaseFolder, work])
+
+    for (const line of printed.trimEnd().split('\n')) expect(sums).toContain(`${line}\n`)
+    expect(await runProgram([join(work, 'pkg/usr/bin/sync-bridge'), '--version'])).toContain(product.version)
+    expect(existsSync(join(work, 'pkg/usr/share/man/man1/sync-bridge.1.gz'))).toBe(true)
+  })
+
+  it.skipIf(!Bun.which('ruby'))('have a Homebrew formula that Ruby reads, with the right sums', async () => {
+    const formula = join(releaseFolder, 'sync-bridge.rb')
+    const text = readFileSync(formula, 'utf8')
+    const sums = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
+
+    const checked = await runProgram(['ruby', '-c', formula])
+
+    const named = [...text.matchAll(/url ".*\/([^/"]+)"\n +sha256 "(\w+)"/g)]
+    expect(checked).toBe('Syntax OK\n')
+    expect(named.map(([, file]) => file)).toEqual([executableFile, shareFile])
+    for (const [, file, sum] of named) expect(sums).toContain(`${sum}  ${file}\n`)
   })
 })
 
