@@ -24,6 +24,14 @@ try {
 
 async function pythonWithHatchling(): Promise<string> {
   const python = join(folder, 'bin/python')
+  const canMakeEnvironments = await run(['python3', '-c', 'import ensurepip']).then(
+    () => true,
+    () => false,
+  )
+  if (!canMakeEnvironments) {
+    process.stderr.write('"python3 -m venv" is missing: install the package python3-venv\n')
+    process.exit(1)
+  }
   await run(['python3', '-m', 'venv', folder])
   const constraints = ['--constraint', join(source, 'constraints.txt')]
   await run([python, '-m', 'pip', '--disable-pip-version-check', 'install', ...constraints, 'hatchling'])

@@ -6,7 +6,7 @@ import { clientStateOf, syncKeyOf } from '../../src/sandbox/crypto.ts'
 import { kintoHttp } from '../clients/python.ts'
 import { startAccounts } from '../firefox/accounts.ts'
 import { endAll, serve, start, startUpstream } from '../support/executable.ts'
-import { paste, piecesLeft, python, root, take, withExamples } from './pages.ts'
+import { paste, piecesLeft, python, resultOf, root, take, withExamples } from './pages.ts'
 import { linesOf } from './records.ts'
 
 const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
@@ -55,11 +55,13 @@ describe.skipIf(withoutCurl)('docs/get-started.md', () => {
     const command = take(page, 'sync-bridge sandbox').trim()
     await using sandbox = start([...command.split(' ').slice(1), '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)
+    const list = take(page, 'sync-bridge ls\n')
     const request = take(page, 'records/menu')
     const decrypting = take(page, 'sync-bridge ls tabs')
 
     const planned = await paste(`${build} --dry-run`, {}, root)
     const asked = await paste(`${source}\n${request}`)
+    const listed = await paste(`${source}\n${list}`, { HOME: withExamples() })
     const { output, errors, code } = await paste(`set -e\n${source}\n${decrypting}`, { HOME: withExamples() })
 
     expect(planned.code).toBe(0)
@@ -69,7 +71,10 @@ describe.skipIf(withoutCurl)('docs/get-started.md', () => {
       'Added 1 bookmark to Bookmarks Toolbar\n',
     )
     expect(code).toBe(0)
-    expect(output).toContain('history     3000')
+    const [heading] = resultOf(page, list).split(' ')
+    expect([listed.code, listed.output]).toEqual([0, expect.stringMatching(new RegExp(`^${heading} `))])
+    expect(listed.output).toContain(resultOf(page, list))
+    expect(listed.output).toContain('272 bookmarks, 16 folders, 12 separators')
     expect(output).toContain('Desk computer: 14 tabs')
     expect(output).toContain('[Example](<https://example.org/>)')
   })
@@ -134,6 +139,24 @@ describe.skipIf(withoutCurl)('docs/run.md', () => {
 })
 
 describe.skipIf(withoutCurl || 'reason' in python)(`docs/clients.md${why}`, () => {
+  it('goes from a request to a decrypted record, with the results that it shows', async () => {
+    await using sandbox = start(['sandbox', '--port', '0'])
+    const [source] = await sandbox.line(/^ {2}\. \S+$/)
+    const asking = take('docs/clients.md', '> record.json')
+    const program = take('docs/clients.md', 'def decrypt')
+    const running = take('docs/clients.md', 'python3 decrypt.py')
+    const folder = withExamples()
+    writeFileSync(join(folder, 'decrypt.py'), program)
+
+    const asked = await paste(`${source}\nset -e\n${asking}`, {}, folder)
+    const opened = await paste(`${source}\nset -e\n${running}`, {}, folder)
+
+    expect(asked).toEqual({ output: `${resultOf('docs/clients.md', asking)}\n`, errors: '', code: 0 })
+    expect(opened.output.split('\n')[0]).toBe(resultOf('docs/clients.md', running))
+    expect([opened.errors, opened.code]).toEqual(['', 0])
+    expect(readFileSync(join(root, 'docs/clients.md'), 'utf8')).toContain(opened.output)
+  })
+
   it('has working examples of the protocol', async () => {
     await using sandbox = start(['sandbox', '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)

@@ -9,12 +9,20 @@ export const root = join(import.meta.dir, '../..')
 /** A Python with the package that the README's examples need, or why there is none. */
 export const python = await findPython(...clientNeeds)
 
+/** The first line of the block of text that follows a code block: what the page says of its result. */
+export function resultOf(name: string, code: string): string {
+  const [, after = ''] = readFileSync(join(root, name), 'utf8').split(`${code}\`\`\`\n`)
+  const [, line] = /^\n```text\n(.*)\n/.exec(after) ?? []
+  if (line === undefined) throw new Error(`No block of text follows in ${name}: ${code}`)
+  return line
+}
+
 const known = new Map<string, string[]>()
 
 /** The code blocks of a document that no test has used yet, in order. */
 export function piecesLeft(name: string): string[] {
   const text = readFileSync(join(root, name), 'utf8')
-  const found = text.matchAll(/^```(?:sh|js|ts|crontab)\n([^]*?)^```$/gm)
+  const found = text.matchAll(/^```(?:sh|js|ts|python|crontab)\n([^]*?)^```$/gm)
   const pieces = known.get(name) ?? Array.from(found, ([, code]) => code!)
   known.set(name, pieces)
   return pieces
