@@ -58,8 +58,10 @@ function isTimestamp(value: unknown): value is number {
 }
 
 /** Reads the collections of an account. */
-export function readCollections(body: unknown): CollectionInfo[] {
-  return readRecords(body).map(({ id, last_modified }) => ({ name: id, lastModified: last_modified }))
+export function readCollections(body: unknown, headers: Headers): CollectionInfo[] {
+  const infos = readRecords(body)
+  requireAll(headers, infos.length)
+  return infos.map(({ id, last_modified }) => ({ name: id, lastModified: last_modified }))
 }
 
 /** Reads the number of records. */
@@ -67,6 +69,12 @@ export function readTotal(headers: Headers): number {
   const total = headers.get('Total-Records') ?? ''
   if (/^\d{1,15}$/.test(total)) return Number(total)
   throw unexpected('no number of records')
+}
+
+/** Throws `ClientError` if a list has fewer records than its headers say. */
+export function requireAll(headers: Headers, count: number): void {
+  if (headers.has('Total-Records') && count < readTotal(headers))
+    throw unexpected('fewer records than it says')
 }
 
 /** Reads the ETag, which has a number of ms; proxies that compress add `W/` or `-gzip`. 0 if a proxy removed it. */

@@ -3,6 +3,7 @@ import {
   readRecords,
   readTimestamp,
   readTotal,
+  requireAll,
   unexpected,
   type StoredRecord,
 } from './answers.ts'
@@ -111,6 +112,7 @@ export class Collection {
       let query: string | null = first
       let lastModified: number | null = null
       let count = 0
+      let received = 0
       let refusal: ClientError | null = null
       while (asked) {
         let page: Awaited<Asked>
@@ -129,7 +131,12 @@ export class Collection {
         query = next
         asked = next === null ? null : ask(next)
         count += 1
-        for await (const records of parts) yield { records, lastModified }
+        for await (const records of parts) {
+          received += records.length
+          yield { records, lastModified }
+        }
+        // Of a page, other servers say how many all pages have.
+        if (next === null && pageSize === null) requireAll(headers, received)
       }
       if (count === 1 && !refusal) return
       // If others have changed or deleted a record between two pages, the pages miss another one, so everything is read again.

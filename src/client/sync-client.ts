@@ -39,8 +39,8 @@ export class SyncClient {
 
   /** The account's collections, sorted by name. */
   async collections(signal?: AbortSignal): Promise<CollectionInfo[]> {
-    const { body } = await this.requests.ask(this.#path('/collections'), { signal })
-    return readCollections(body).toSorted((left, right) => (left.name < right.name ? -1 : 1))
+    const { body, headers } = await this.requests.ask(this.#path('/collections'), { signal })
+    return readCollections(body, headers).toSorted((left, right) => (left.name < right.name ? -1 : 1))
   }
 
   /** A collection; it need not exist. */

@@ -15,13 +15,17 @@ afterAll(() => bridge.stop())
 
 /** The history behind a proxy that changes the headers of responses. */
 function behind(change: (headers: Headers) => void): Collection {
+  return clientBehind(change).collection('history')
+}
+
+function clientBehind(change: (headers: Headers) => void): SyncClient {
   const fetch = async (url: string, init: RequestInit) => {
     const answer = await globalThis.fetch(url, init)
     const headers = new Headers(answer.headers)
     change(headers)
     return new Response(answer.body, { status: answer.status, headers })
   }
-  return new SyncClient(accountAt(bridge), { fetch }).collection('history')
+  return new SyncClient(accountAt(bridge), { fetch })
 }
 
 describe('Collection', () => {
@@ -52,6 +56,17 @@ describe('Collection', () => {
     expect(pages.map((page) => [page.records.length, page.lastModified])).toEqual(
       [20, 20, 10].map((length) => [length, lastModified]),
     )
+  })
+
+  it('rejects a list that has fewer records than it says', async () => {
+    const lying = (headers: Headers) => headers.set('Total-Records', '51')
+
+    await expect(all(behind(lying).records())).rejects.toThrow('it has fewer records than it says')
+    await expect(all(behind(lying).records({ since: 1 }))).rejects.toThrow(
+      'it has fewer records than it says',
+    )
+    const client = clientBehind(lying)
+    await expect(client.collections()).rejects.toThrow('it has fewer records than it says')
   })
 
   it('reads everything again if a page of many ids is no longer valid', async () => {

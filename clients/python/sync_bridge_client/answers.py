@@ -88,9 +88,11 @@ def _is_timestamp(value: object) -> bool:
     return is_integer(value) and 0 <= value <= _LATEST_MS
 
 
-def collection_infos(body: object) -> list[CollectionInfo]:
+def collection_infos(body: object, headers: Mapping[str, str]) -> list[CollectionInfo]:
     """Reads the collections of an account."""
-    return [CollectionInfo(record.id, record.last_modified) for record in stored_records(body)]
+    infos = [CollectionInfo(record.id, record.last_modified) for record in stored_records(body)]
+    require_all(headers, len(infos))
+    return infos
 
 
 def total_of(headers: Mapping[str, str]) -> int:
@@ -99,6 +101,12 @@ def total_of(headers: Mapping[str, str]) -> int:
     if not re.fullmatch("[0-9]{1,15}", total):
         raise unexpected("no number of records")
     return int(total)
+
+
+def require_all(headers: Mapping[str, str], count: int) -> None:
+    """Raises `ClientError` if a list has fewer records than its headers say."""
+    if "Total-Records" in headers and count < total_of(headers):
+        raise unexpected("fewer records than it says")
 
 
 def timestamp_of(headers: Mapping[str, str]) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
-from .answers import StoredRecord, next_query, stored_records, timestamp_of, total_of, unexpected
+from .answers import StoredRecord, next_query, require_all, stored_records, timestamp_of, total_of, unexpected
 from .crypto import ClearRecord, KeyPair, UnreadableRecord, decrypt_record, parse_content
 from .errors import ClientError
 from .fields import names_of
@@ -111,6 +111,7 @@ class Collection:
         while True:
             query: str | None = first
             moments: list[int] = []
+            received = 0
             refusal: ClientError | None = None
             while query is not None:
                 try:
@@ -123,8 +124,12 @@ class Collection:
                     break
                 moments.append(timestamp_of(headers))
                 for records in parts:
+                    received += len(records)
                     yield Page(records, moments[0])
                 following = next_query(headers)
+                # Of a page, other servers say how many all pages have.
+                if following is None and page_size is None:
+                    require_all(headers, received)
                 if following == query:
                     raise unexpected("the same page again")
                 query = following

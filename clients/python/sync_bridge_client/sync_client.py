@@ -36,8 +36,8 @@ class SyncClient:
 
     def collections(self) -> list[CollectionInfo]:
         """The account's collections, sorted by name."""
-        infos = collection_infos(self.requests.ask(self._path("/collections")).body)
-        return sorted(infos, key=lambda info: info.name)
+        answer = self.requests.ask(self._path("/collections"))
+        return sorted(collection_infos(answer.body, answer.headers), key=lambda info: info.name)
 
     def collection(self, name: str) -> Collection:
         """A collection; it need not exist."""
