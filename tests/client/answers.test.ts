@@ -26,7 +26,7 @@ describe('what is not the answer of a bridge', () => {
     ['a record without a timestamp', () => readRecords({ data: [{ ...record, last_modified: '1' }] })],
     ['a timestamp after the end of time', () => readRecords({ data: [{ ...record, last_modified: 1e300 }] })],
     ['a payload that is not text', () => readRecords({ data: [{ ...record, payload: {} }] })],
-    ['collections that are none', () => readCollections({ data: { length: 1 } })],
+    ['collections that are none', () => readCollections({ data: { length: 1 } }, new Headers())],
   ])('is an error: %s', (_, read) => {
     expect(read).toThrow(ClientError)
     expect(read).toThrow('The bridge sent an unexpected response')

@@ -37,7 +37,7 @@ export function chooseBridge(
   }
   const chosen = bridge ?? (bridgeUrl || null)
   // `checkAccount` rejects what is no address.
-  if (chosen !== null && !plainHttp && URL.canParse(chosen) && isClearText(chosen))
+  if (chosen !== null && !plainHttp && /^http:/i.test(chosen) && URL.canParse(chosen) && isClearText(chosen))
     throw new ClientError(
       `Anyone between here and ${new URL(chosen).host} could read your access token: use an https:// address for the bridge, or --plain-http if you trust the network`,
     )
