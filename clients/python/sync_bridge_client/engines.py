@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .crypto import ClearRecord
-from .fields import fields_of, list_of, moment_of, number_of, text_of, texts_of
+from .fields import fields_of, list_of, number_of, read_time_ms, text_of, texts_of
 
 Kind = Literal["folder", "bookmark", "separator"]
 # Larger numbers can't be ms. Some programs write microseconds, like Firefox's database.
@@ -53,7 +53,7 @@ def read_bookmark(clear: ClearRecord) -> Bookmark:
         description=text_of(clear.get("description")),
         parent_id=text_of(clear.get("parentid")),
         child_ids=texts_of(clear.get("children")),
-        added_ms=moment_of(added / 1000 if added > _LATEST_MS else added),
+        added_ms=read_time_ms(added / 1000 if added > _LATEST_MS else added),
     )
 
 
@@ -96,7 +96,7 @@ _VISIT_KINDS = dict(
 def read_visited_page(clear: ClearRecord) -> VisitedPage:
     read = [fields_of(visit) for visit in list_of(clear.get("visits"))]
     visits = [
-        Visit(moment_of(number_of(visit.get("date")) / 1000), _VISIT_KINDS.get(number_of(visit.get("type")), ""))  # type: ignore[call-overload]  # an equal float finds the key
+        Visit(read_time_ms(number_of(visit.get("date")) / 1000), _VISIT_KINDS.get(number_of(visit.get("type")), ""))  # type: ignore[call-overload]  # an equal float finds the key
         for visit in read
     ]
     dated = sorted((visit for visit in visits if visit.at_ms > 0), key=lambda visit: -visit.at_ms)
@@ -126,9 +126,9 @@ def read_login(clear: ClearRecord) -> Login:
         realm=text_of(clear.get("httpRealm")),
         user_name=text_of(clear.get("username")),
         password=text_of(clear.get("password")),
-        created_ms=moment_of(number_of(clear.get("timeCreated"))),
-        last_used_ms=moment_of(number_of(clear.get("timeLastUsed"))),
-        password_changed_ms=moment_of(number_of(clear.get("timePasswordChanged"))),
+        created_ms=read_time_ms(number_of(clear.get("timeCreated"))),
+        last_used_ms=read_time_ms(number_of(clear.get("timeLastUsed"))),
+        password_changed_ms=read_time_ms(number_of(clear.get("timePasswordChanged"))),
     )
 
 
@@ -159,7 +159,7 @@ def read_tabs(clear: ClearRecord) -> tuple[str, list[Tab]]:
     for each in map(fields_of, list_of(clear.get("tabs"))):
         url = text_of(next(iter(list_of(each.get("urlHistory"))), ""))
         if url != "":
-            tabs.append(Tab(text_of(each.get("title")), url, moment_of(number_of(each.get("lastUsed")) * 1000)))
+            tabs.append(Tab(text_of(each.get("title")), url, read_time_ms(number_of(each.get("lastUsed")) * 1000)))
     return text_of(clear.get("clientName")), tabs
 
 

@@ -30,7 +30,7 @@ def number_of(value: object) -> float:
         return math.inf
 
 
-def moment_of(ms: float) -> float:
+def read_time_ms(ms: float) -> float:
     """A time in ms since 1970; 0 if it is none."""
     return ms if 0 < ms <= _LATEST_MS else 0
 

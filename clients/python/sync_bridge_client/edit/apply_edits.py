@@ -18,7 +18,7 @@ from .edits import (
     RemoveEdit,
     invalidity,
     is_root,
-    name_of,
+    item_label,
     normal_fields,
     unique_tags,
 )
@@ -85,7 +85,7 @@ def _add(work: _Work, edit: AddEdit) -> None:
     draft, kind = work.draft, edit.kind
 
     def invalid(reason: str) -> None:
-        name = name_of(Item("", kind, title=edit.title, address=edit.address), "")
+        name = item_label(Item("", kind, title=edit.title, address=edit.address), "")
         work.report(edit, "invalid", edit.id, f"Cannot add {name}: {reason}")
 
     if edit.id == "":
@@ -136,7 +136,7 @@ def _change(work: _Work, edit: ChangeEdit) -> None:
         return
     invalid = "it is a root folder" if is_root(item) else invalidity(item.kind, edit.fields)
     if invalid is not None:
-        work.report(edit, "invalid", edit.id, f"Cannot change {name_of(item, edit.id)}: {invalid}")
+        work.report(edit, "invalid", edit.id, f"Cannot change {item_label(item, edit.id)}: {invalid}")
         return
     wanted = _unconflicted(work, edit)
     if "title" in wanted and wanted["title"] != item.title:
@@ -161,7 +161,7 @@ def _unconflicted(work: _Work, edit: ChangeEdit) -> dict[str, Any]:
         if same_field(name, now, _with_goal(now, work.goals.get(edit.id, {}))):
             continue
         del wanted[name]
-        message = f"The {name} of {name_of(now, edit.id)} was changed {_ELSEWHERE}: it stays"
+        message = f"The {name} of {item_label(now, edit.id)} was changed {_ELSEWHERE}: it stays"
         work.report(edit, "changed", edit.id, message)
     return wanted
 
@@ -222,20 +222,20 @@ def _move(work: _Work, edit: MoveEdit) -> None:
     if item is None:
         return
     if is_root(item):
-        work.report(edit, "invalid", edit.id, f"Cannot move {name_of(item, edit.id)}: it is a root folder")
+        work.report(edit, "invalid", edit.id, f"Cannot move {item_label(item, edit.id)}: it is a root folder")
         return
     if not _has_folder(work, edit, edit.id, edit.folder):
         return
     now, was = work.tree.items.get(edit.id), work.shown.items.get(edit.id)
     goal = work.goals.get(edit.id, {}).get("parent")
     if now is not None and was is not None and now.parent != was.parent and now.parent != goal:
-        where = name_of(work.tree.items.get(now.parent), now.parent)
-        message = f"{name_of(item, edit.id)} was moved to {where} {_ELSEWHERE}: it stays there"
+        where = item_label(work.tree.items.get(now.parent), now.parent)
+        message = f"{item_label(item, edit.id)} was moved to {where} {_ELSEWHERE}: it stays there"
         work.report(edit, "changed", edit.id, message)
         return
     if work.draft.is_within(edit.folder, edit.id):
-        target = name_of(work.draft.get(edit.folder), edit.folder)
-        message = f"Cannot move {name_of(item, edit.id)} into {target}, which is in it"
+        target = item_label(work.draft.get(edit.folder), edit.folder)
+        message = f"Cannot move {item_label(item, edit.id)} into {target}, which is in it"
         was_within = DraftTree(work.shown).is_within(edit.folder, edit.id)
         work.report(edit, "invalid" if was_within else "changed", edit.id, message)
         return
@@ -246,7 +246,7 @@ def _remove(work: _Work, edit: RemoveEdit) -> None:
     draft = work.draft
     item = draft.get(edit.id)
     if item is not None and is_root(item):
-        work.report(edit, "invalid", edit.id, f"Cannot remove {name_of(item, edit.id)}: it is a root folder")
+        work.report(edit, "invalid", edit.id, f"Cannot remove {item_label(item, edit.id)}: it is a root folder")
         return
     contents = draft.below(edit.id)
     shown = [each.id for each in below(work.shown.items, edit.id)] if edit.shown is None else edit.shown
@@ -255,7 +255,7 @@ def _remove(work: _Work, edit: RemoveEdit) -> None:
 
     def keep(each: Item, code: ProblemCode, reason: str) -> None:
         kept.add(each.id)
-        work.report(edit, code, each.id, f"{name_of(each, each.id)} {reason}: it stays")
+        work.report(edit, code, each.id, f"{item_label(each, each.id)} {reason}: it stays")
 
     def judge(each: Item) -> None:
         if each.id not in listed:
@@ -309,7 +309,7 @@ def _existing(work: _Work, edit: Edit, item_id: str) -> Item | None:
     item = work.draft.get(item_id)
     if item is None:
         reason = "cannot be decrypted" if item_id in work.tree.unreadable else "does not exist any more"
-        work.report(edit, "gone", item_id, f"{name_of(work.shown.items.get(item_id), item_id)} {reason}")
+        work.report(edit, "gone", item_id, f"{item_label(work.shown.items.get(item_id), item_id)} {reason}")
     return item
 
 
@@ -319,12 +319,12 @@ def _has_folder(work: _Work, edit: AddEdit | MoveEdit, item_id: str, folder: str
         return True
     was = found or work.shown.items.get(folder)
     named = text_of(edit.title or edit.address) if isinstance(edit, AddEdit) else ""
-    title = name_of(work.draft.get(item_id), named or item_id)
+    title = item_label(work.draft.get(item_id), named or item_id)
     if was is not None and was.kind != "folder":
-        message = f"Cannot put {title} into {name_of(was, folder)}: it is no folder"
+        message = f"Cannot put {title} into {item_label(was, folder)}: it is no folder"
         work.report(edit, "invalid", item_id, message)
     else:
         more = " any more" if was else ""
-        message = f"Cannot put {title} into {name_of(was, folder)}: the folder does not exist{more}"
+        message = f"Cannot put {title} into {item_label(was, folder)}: the folder does not exist{more}"
         work.report(edit, "folder-gone", item_id, message)
     return False

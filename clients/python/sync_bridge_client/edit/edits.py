@@ -145,7 +145,7 @@ def unique_tags(tags: Iterable[str]) -> tuple[str, ...]:
     return tuple(unique.values())
 
 
-def name_of(item: Item | None, item_id: str) -> str:
+def item_label(item: Item | None, item_id: str) -> str:
     """Names an item in a message."""
     return _shortened((item and (item.title or item.address or item.id)) or item_id)
 
