@@ -103,13 +103,7 @@ async function deliver(
   isRaw: boolean,
   host: Host,
 ): Promise<void> {
-  if (output === null) {
-    const isExact = isRaw || !host.stdout.isTty
-    const queue = createOutputQueue(host)
-    for (const part of parts) if (!(await queue.write(isExact ? part : printable(part)))) break
-    await queue.finish()
-    return
-  }
+  if (output === null) return print(parts, isRaw, host)
   try {
     // Ctrl+C takes effect only when the file is complete, because it would leave a draft with decrypted data. Not for pipes, which may block.
     if (!isSpecial(output))
@@ -127,19 +121,25 @@ async function deliverStream(
   isRaw: boolean,
   host: Host,
 ): Promise<void> {
-  if (output === null) {
-    const isExact = isRaw || !host.stdout.isTty
-    const queue = createOutputQueue(host)
-    for await (const part of parts) if (!(await queue.write(isExact ? part : printable(part)))) break
-    await queue.finish()
-    return
-  }
+  if (output === null) return print(parts, isRaw, host)
   try {
     await streamWhole(output, isSpecial(output) ? parts : untilStopped(parts, host), host)
   } catch (error) {
     if (error instanceof ClientError) throw error
     throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
   }
+}
+
+/** Writes parts to stdout; on a terminal, without what could control it. */
+async function print(
+  parts: Iterable<string> | AsyncIterable<string>,
+  isRaw: boolean,
+  host: Host,
+): Promise<void> {
+  const isExact = isRaw || !host.stdout.isTty
+  const queue = createOutputQueue(host)
+  for await (const part of parts) if (!(await queue.write(isExact ? part : printable(part)))) break
+  await queue.finish()
 }
 
 /** Passes on parts; rejects with `ClientError` at a signal. */
