@@ -12,6 +12,8 @@ export class Editing {
   readonly #onChange: (hasNewRecords: boolean) => void
   #queue: Promise<unknown> = Promise.resolve()
   #inFlight = 0
+  /** What was shown when edits were made that wait for the saves before them. */
+  readonly #waiting = new Set<{ collection: string; shown: Map<string, SyncRecord> }>()
   #last: { saved: Saved; what: string } | null = null
 
   /** `onChange` is called when records have changed, and when a save begins or ends. */
@@ -36,15 +38,24 @@ export class Editing {
 
   /** Saves edits of what is shown now. Rejects with `ClientError`; the page then shows what it did before. */
   save(collection: string, edits: readonly (Edit | RecordEdit)[], what: string): Promise<SaveResult> {
-    const shown: SyncRecord[] = this.#loaded.records([collection])
-    return this.#next(collection, () => this.#account.edit(collection, edits, shown), what)
+    const records = this.#loaded.records([collection])
+    const shown = new Map(records.map((record) => [record.stored.id, record]))
+    const waiting = { collection, shown }
+    this.#waiting.add(waiting)
+    const edit = () => {
+      this.#waiting.delete(waiting)
+      return this.#account.edit(collection, edits, [...shown.values()])
+    }
+    return this.#next(collection, edit, what)
   }
 
   /** Takes the last save back, except for what was changed since. Rejects with `ClientError`; it can be tried again then. */
   async undo(): Promise<SaveResult | null> {
     if (this.#last === null) return null
     const { saved } = this.#last
-    return this.#next(saved.collection, () => this.#account.undo(saved), null)
+    const { collection } = saved
+    const undo = () => this.#account.undo(saved, this.#loaded.records([collection]))
+    return this.#next(collection, undo, null)
   }
 
   /** Runs after the saves before it, because each has to see what the one before has written. */
@@ -52,6 +63,10 @@ export class Editing {
     const result = this.#queue.then(async () => {
       const saved = await run()
       this.#loaded.take(collection, saved.records)
+      // The next edits were made for what these have written, and not for what others have.
+      for (const { id } of saved.saved?.after ?? [])
+        for (const next of this.#waiting)
+          if (next.collection === collection) next.shown.set(id, this.#loaded.record(collection, id)!)
       this.#last = saved.saved === null || what === null ? null : { saved: saved.saved, what }
       this.#onChange(true)
       return saved

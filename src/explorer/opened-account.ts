@@ -1,12 +1,13 @@
 import type { Account } from '../client/account.ts'
 import type { SyncRecord } from '../client/collection.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'
-import type { SaveResult } from '../client/edit/save.ts'
+import { save, undo, type SaveResult } from '../client/edit/save.ts'
 import type { Saved } from '../client/edit/saved.ts'
 import { ClientError } from '../client/errors.ts'
 import { connect } from '../client/sync-client.ts'
 import { writableAt } from '../client/writable.ts'
 import { newLink, ownBridge, ownWritable } from './own-page.ts'
+import { readingChanges } from './reading-changes.ts'
 
 /** The values that the connect form asks for; its fields have these names. */
 export type Credentials = Pick<Account, 'token' | 'keyId' | 'bucket' | 'syncKey'>
@@ -26,10 +27,10 @@ export interface OpenedAccount {
   edit(
     collection: string,
     edits: readonly (Edit | RecordEdit)[],
-    shown: Iterable<SyncRecord>,
+    shown: readonly SyncRecord[],
   ): Promise<SaveResult>
-  /** Takes saved edits back. Rejects with `ClientError`. */
-  undo(saved: Saved): Promise<SaveResult>
+  /** Takes saved edits back; `shown` are the records on display. Rejects with `ClientError`. */
+  undo(saved: Saved, shown: readonly SyncRecord[]): Promise<SaveResult>
 }
 
 /** Connects to the bridge that serves this page, or that the command which serves it names. Rejects with `ClientError`. */
@@ -46,8 +47,9 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
   return {
     collections,
     writable,
-    edit: (collection, edits, shown) => client.edit(edits, { collection, shown }).catch(advise),
-    undo: (saved) => client.undo(saved).catch(advise),
+    edit: (collection, edits, shown) =>
+      save(readingChanges(client, shown), edits, { collection, shown }).catch(advise),
+    undo: (saved, shown) => undo(readingChanges(client, shown), saved).catch(advise),
     async read(collection, signal, onRecords) {
       try {
         for await (const { records } of client.collection(collection).pages({ pageSize: 1000, signal }))

@@ -1,0 +1,144 @@
+import { describe, expect, it } from 'bun:test'
+import type { SyncRecord } from '../../src/client/collection.ts'
+import type { EditClient, SaveResult } from '../../src/client/edit/save.ts'
+import { ClientError } from '../../src/client/errors.ts'
+import type { OpenedAccount } from '../../src/explorer/account.ts'
+import { Editing } from '../../src/explorer/editing.ts'
+import { Holdings } from '../../src/explorer/holdings.ts'
+import { readingChanges } from '../../src/explorer/reading-changes.ts'
+
+function record(id: string, title: string, last_modified = 10): SyncRecord {
+  return { collection: 'bookmarks', stored: { id, last_modified }, clear: { id, title }, problem: null }
+}
+
+/** What an edit returns that has written these records. */
+function written(...records: SyncRecord[]): SaveResult {
+  const after = records.map(({ stored }) => ({ id: stored.id, payload: '' }))
+  const saved = {
+    keyId: '',
+    collection: 'bookmarks',
+    keys: { id: 'keys', payload: '' },
+    before: [],
+    after,
+  }
+  return { problems: [], written: records.length, saved, records }
+}
+
+const titlesOf = (records: Iterable<SyncRecord>) => Array.from(records, ({ clear }) => clear!.title)
+
+/** Records on display, and how they are edited; the last edits that an account was asked for. */
+async function show(edit: OpenedAccount['edit'], undo?: OpenedAccount['undo']) {
+  const account: OpenedAccount = {
+    collections: ['bookmarks'],
+    writable: new Set(['bookmarks']),
+    read: async (_, __, onRecords) => onRecords([record('a', 'A'), record('b', 'B')]),
+    edit,
+    undo: undo ?? (() => Promise.reject(new Error('not called'))),
+  }
+  const holdings = new Holdings(account)
+  await holdings.read(() => {})
+  const changes: boolean[] = []
+  const editing = new Editing(account, holdings, (hasNewRecords) => changes.push(hasNewRecords))
+  return { holdings, editing, changes }
+}
+
+describe('Editing', () => {
+  it('shows what was written, and takes the last save back', async () => {
+    const { holdings, editing, changes } = await show(
+      async () => written(record('a', 'New')),
+      async () => written(record('a', 'A')),
+    )
+
+    const saving = editing.save('bookmarks', [], 'Changed “A”')
+    const during = [editing.isSaving, editing.undoable]
+    await saving
+    await Promise.resolve()
+    const after = [editing.undoable, ...titlesOf(holdings.records())]
+    await editing.undo()
+
+    expect(during).toEqual([true, null])
+    expect(after).toEqual(['Changed “A”', 'New', 'B'])
+    expect([editing.undoable, ...titlesOf(holdings.records())]).toEqual([null, 'A', 'B'])
+    expect(await editing.undo()).toBeNull()
+    expect(changes).toContain(true)
+  })
+
+  it('edits again what an edit before has written, but not what others have changed meanwhile', async () => {
+    const shown: unknown[][] = []
+    const { editing } = await show(async (_, __, records) => {
+      shown.push(titlesOf(records))
+      const result = written(record('a', `New ${shown.length}`))
+      return { ...result, records: [...result.records, record('b', 'Theirs')] }
+    })
+
+    await Promise.all([editing.save('bookmarks', [], 'one'), editing.save('bookmarks', [], 'two')])
+
+    expect(shown).toEqual([
+      ['A', 'B'],
+      ['New 1', 'B'],
+    ])
+  })
+
+  it('keeps what is shown and what can be undone when a save fails, and saves the next edits', async () => {
+    let fails = false
+    const { holdings, editing } = await show(async () => {
+      if (fails) throw new ClientError('The storage is down')
+      return written(record('a', 'New'))
+    })
+    await editing.save('bookmarks', [], 'Changed “A”')
+    fails = true
+
+    const failure = await editing.save('bookmarks', [], 'Changed “B”').catch((error: Error) => error.message)
+    const undoable = editing.undoable
+    fails = false
+    await editing.save('bookmarks', [], 'Changed “C”')
+    await Promise.resolve()
+
+    expect([failure, undoable, editing.undoable]).toEqual([
+      'The storage is down',
+      'Changed “A”',
+      'Changed “C”',
+    ])
+    expect(titlesOf(holdings.records())).toEqual(['New', 'B'])
+  })
+})
+
+describe('readingChanges', () => {
+  const never = () => Promise.reject(new Error('not called'))
+
+  it('reads what has changed since the newest record on display, and everything after a write', async () => {
+    const asked: unknown[] = []
+    const client: EditClient = {
+      account: { keyId: '', bucket: '' },
+      keysOf: never,
+      encrypt: never,
+      info: never,
+      strictTransaction: async () => ({ responses: [], isStrict: true }),
+      collection: (name) => ({
+        storedPages: () => {
+          throw new Error('not called')
+        },
+        async *records(options) {
+          asked.push([name, options?.since, options?.ids])
+          yield record('b', 'Theirs', 30)
+        },
+      }),
+    }
+    const shown = [record('a', 'A', 20), record('b', 'B', 10)]
+    const reading = readingChanges(client, shown)
+    const titles = async (options = {}) =>
+      titlesOf(await Array.fromAsync(reading.collection('bookmarks').records(options)))
+
+    const first = await titles()
+    const some = await titles({ ids: ['b'] })
+    await reading.strictTransaction([])
+    const second = await titles()
+
+    expect(asked).toEqual([
+      ['bookmarks', 20, undefined],
+      ['bookmarks', undefined, ['b']],
+      ['bookmarks', undefined, undefined],
+    ])
+    expect([first, some, second]).toEqual([['A', 'B', 'Theirs'], ['Theirs'], ['Theirs']])
+  })
+})
