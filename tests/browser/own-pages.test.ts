@@ -1,8 +1,12 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import { startLinks, type Links } from '../../src/cli/links.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { accountFile, valuesOf } from '../commands/world.ts'
 import { testHost, startTestBridge, type TestBridge } from '../support/bridge.ts'
+import { eventually } from '../support/eventually.ts'
+import { endAll, start } from '../support/executable.ts'
 import { desk, startBrowser, type TestBrowser } from './browser.ts'
+import { addCollector, clientOf, outlineOf } from './collector.ts'
 import { choose, isRead, titles } from './explorer.ts'
 
 let bridge: TestBridge
@@ -24,6 +28,7 @@ afterAll(async () => {
   await browser?.stop()
   await links?.stop()
   await bridge?.stop()
+  endAll()
 })
 
 const issue = () => {
@@ -140,5 +145,45 @@ describe("the API page of the sandbox's link", () => {
     expect(status).toStartWith('200')
     expect(bridge.sandbox.records(bridge.user, 'scratch').map(({ id }) => id)).toEqual(['example'])
     expect([guide, kept]).toEqual([`${bridge.url}/v1/docs/guides`, 0])
+  })
+})
+
+describe('the page of "open --edit"', () => {
+  it.each([
+    ["the command's own bridge", false],
+    ['a running bridge elsewhere', true],
+  ])('changes bookmarks through %s, and takes it back', async (_, isElsewhere) => {
+    await using running = await startTestBridge({ writable: ['bookmarks'] })
+    const { sandbox, url } = running
+    const user = addCollector(sandbox, 'editor')
+    const environment = { SYNC_BRIDGE_ACCOUNT: accountFile(valuesOf(sandbox, user)) }
+    await using opened = start(['open', '--edit', ...(isElsewhere ? ['--bridge', url] : [])], { environment })
+    await eventually('the link is there', () => /http\S+#code=\S+/.test(opened.errors()))
+    const [link] = /http\S+#code=\S+/.exec(opened.errors())!
+    const askedOrigins: string[] = []
+    const page = await browser.open(link, { viewport: desk, askedOrigins })
+    askedOrigins.push(await page.evaluate(() => document.documentElement.dataset.bridge!))
+    const other = clientOf(user, url)
+    await isRead(page)
+    const before = await outlineOf(other)
+    await page.locator('.row', { hasText: 'News' }).locator('.pick').check()
+    await page.click('#delete')
+    await page.locator('#undo:visible').waitFor()
+    const after = await outlineOf(other)
+    await page.click('#undo')
+    await page.locator('.row', { hasText: 'News' }).waitFor()
+    const fields: number[] = []
+    for (const view of ['bookmarks', 'passwords']) {
+      await choose(page, view)
+      await page.locator('.row:not(.folder) .row-main').first().click()
+      fields.push(await page.locator('#details-edit input').count())
+      await page.keyboard.press('Escape')
+      await page.locator('#details').waitFor({ state: 'hidden' })
+    }
+
+    expect(after).toEqual(before.slice(3))
+    expect(await outlineOf(other)).toEqual(before)
+    // The running bridge allows no writes of passwords.
+    expect(fields).toEqual([4, isElsewhere ? 0 : 2])
   })
 })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { Accounts } from './accounts.ts'
 import { dieWithParent } from '../support/die-with-parent.ts'
-import { openMarionette } from './marionette.ts'
+import { openMarionette, type Marionette } from './marionette.ts'
 
 /** A real Firefox without a window, with a profile that is removed when it stops. */
 export interface Firefox {
@@ -28,10 +28,30 @@ const inside = readFileSync(join(import.meta.dir, 'inside.js'), 'utf8')
 
 /** Starts Firefox and signs in; nothing is synced yet. */
 export async function startFirefox(account: Account): Promise<Firefox> {
+  const { marionette, stop } = await launchFirefox(preferencesOf(account))
+  try {
+    const call = <T>(name: string, ...args: unknown[]) =>
+      marionette.run<T>(`${inside}\nreturn await ${name}(...args)`, ...args)
+    const { email, sessionToken } = account.accounts
+    const { keyId, syncKey } = account.user
+    await call('signIn', { email, sessionToken, keyId, syncKey: syncKey.toString('hex') })
+    return { call, stop }
+  } catch (error) {
+    await stop()
+    throw error
+  }
+}
+
+type Preferences = Record<string, string | number | boolean>
+
+/** Starts Firefox without an account. */
+export async function launchFirefox(
+  preferences: Preferences = {},
+): Promise<{ marionette: Marionette; stop(): Promise<void> }> {
   if (firefoxPath === null)
     throw new Error('Cannot find the program "firefox-esr": "make test-tools" installs it')
   const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-firefox-'))
-  writeFileSync(join(folder, 'user.js'), preferencesText(account))
+  writeFileSync(join(folder, 'user.js'), preferencesText({ ...isolated, ...preferences }))
   const flags = ['--headless', '--no-remote', '--marionette', '--remote-allow-system-access']
   const child = Bun.spawn([...dieWithParent('KILL'), firefoxPath, ...flags, '--profile', folder], {
     // Files outside its profile go there, too.
@@ -53,13 +73,8 @@ export async function startFirefox(account: Account): Promise<Firefox> {
   }
   try {
     const marionette = await openMarionette(await readPort(join(folder, 'MarionetteActivePort'), child))
-    const call = <T>(name: string, ...args: unknown[]) =>
-      marionette.run<T>(`${inside}\nreturn await ${name}(...args)`, ...args)
-    const { email, sessionToken } = account.accounts
-    const { keyId, syncKey } = account.user
-    await call('signIn', { email, sessionToken, keyId, syncKey: syncKey.toString('hex') })
     return {
-      call,
+      marionette,
       async stop() {
         marionette.close()
         await end()
@@ -84,14 +99,17 @@ async function readPort(path: string, child: Bun.Subprocess): Promise<number> {
 }
 
 // Requests to other hosts go to a proxy that does not exist. Marionette disables other background activity.
-function preferencesText({ accounts: { url: accountsUrl }, tokenServerUrl }: Account): string {
-  const preferences: Record<string, string | number | boolean> = {
-    'network.proxy.type': 1,
-    'network.proxy.http': '127.0.0.1',
-    'network.proxy.http_port': 1,
-    'network.proxy.ssl': '127.0.0.1',
-    'network.proxy.ssl_port': 1,
-    'marionette.port': 0,
+const isolated: Preferences = {
+  'network.proxy.type': 1,
+  'network.proxy.http': '127.0.0.1',
+  'network.proxy.http_port': 1,
+  'network.proxy.ssl': '127.0.0.1',
+  'network.proxy.ssl_port': 1,
+  'marionette.port': 0,
+}
+
+function preferencesOf({ accounts: { url: accountsUrl }, tokenServerUrl }: Account): Preferences {
+  return {
     // The setting that docs/connect.md requires for input in the Browser Console.
     'devtools.chrome.enabled': true,
     'identity.fxaccounts.allowHttp': true,
@@ -109,6 +127,9 @@ function preferencesText({ accounts: { url: accountsUrl }, tokenServerUrl }: Acc
     'services.sync.scheduler.fxa.singleDeviceInterval': 86_400,
     'services.sync.syncThreshold': 1_000_000,
   }
+}
+
+function preferencesText(preferences: Preferences): string {
   const lines = Object.entries(preferences).map(
     ([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});\n`,
   )

@@ -1,7 +1,9 @@
 import { connect, type Socket } from 'node:net'
 
 /** The remote control of a Firefox: scripts that run with all its privileges, in sequence. */
-interface Marionette {
+export interface Marionette {
+  /** Sends a command of the protocol WebDriver. */
+  send<T>(command: string, parameters: object): Promise<T>
   /** Runs the body of an async function with `args`, and resolves to its result. */
   run<T>(body: string, ...args: unknown[]): Promise<T>
   close(): void
@@ -37,11 +39,11 @@ export async function openMarionette(port: number): Promise<Marionette> {
   await greeted.promise
 
   let lastId = 0
-  function send(command: string, parameters: object): Promise<unknown> {
+  function send<T>(command: string, parameters: object): Promise<T> {
     const id = ++lastId
     const text = Buffer.from(JSON.stringify([0, id, command, parameters]))
     return new Promise((resolve, reject) => {
-      waiting.set(id, { resolve, reject })
+      waiting.set(id, { resolve: resolve as Waiting['resolve'], reject })
       socket.write(Buffer.concat([Buffer.from(`${text.length}:`), text]))
     })
   }
@@ -50,9 +52,10 @@ export async function openMarionette(port: number): Promise<Marionette> {
   await send('WebDriver:SetTimeouts', { script: scriptTimeoutMs })
   await send('Marionette:SetContext', { value: 'chrome' })
   return {
+    send,
     async run<T>(body: string, ...args: unknown[]) {
       const script = `return (async (...args) => {${body}\n})(...arguments)`
-      const result = (await send('WebDriver:ExecuteScript', { script, args })) as { value: T }
+      const result = await send<{ value: T }>('WebDriver:ExecuteScript', { script, args })
       return result.value
     },
     close: () => socket.destroy(),
