@@ -34,6 +34,8 @@ interface Changes {
 export function showDetails(record: SyncRecord, bucket: string, find: Find, changes: Changes | null): void {
   if (record === shown) return
   const isSame = shown?.collection === record.collection && shown.stored.id === record.stored.id
+  // It was closed, and its event comes later.
+  if (isSame && !dialog.open) return
   shown = record
   fillIn(record, bucket, find)
   // What was typed stays, also when another device has changed the record.

@@ -36,6 +36,7 @@ const editor = new Editor(state, draw)
 
 /** Shows what the address names, or connects with the code in it. */
 function follow(): void {
+  state.isLeavingRecord = false
   const code = takeCode()
   if (code !== null) return void openLink(code)
   if (state.credentials === null) return
@@ -206,6 +207,7 @@ function draw(): void {
 
 /** Opens the record in the address once it is read, and closes any other. */
 function drawRecord(): void {
+  if (state.isLeavingRecord) return
   const { name, id } = readPlace()
   const record = id === null ? null : state.loaded.record(name, id)
   if (record === null) return closeDetails()
@@ -240,8 +242,11 @@ function pagesOfSite({ collection, clear }: SyncRecord): SyncRecord[] {
 /** Closing a record restores the address of its view. */
 function leaveRecord(): void {
   if (byId<HTMLDialogElement>('details').open || byId('explorer').hidden || readPlace().id === null) return
-  if (history.state?.isOver === true) history.back()
-  else setAddress(state.chosen)
+  // The address changes later.
+  if (history.state?.isOver === true) {
+    state.isLeavingRecord = true
+    history.back()
+  } else setAddress(state.chosen)
 }
 
 function drawNotices({ title, collections }: View): HTMLElement[] {

@@ -22,6 +22,8 @@ export interface State {
   connection: number
   /** What the content on display was drawn from; it is drawn again when one of these differs. */
   drawnFrom: readonly unknown[]
+  /** Whether a record was closed whose address is still that of the page. */
+  isLeavingRecord: boolean
   /** Whether the page will be drawn before the next frame. */
   isDrawing: boolean
   /** What the last edit could not change, and why. */
@@ -50,6 +52,7 @@ export function initialState(): State {
     credentials: null,
     connection: 0,
     drawnFrom: [],
+    isLeavingRecord: false,
     isDrawing: false,
     troubles: [],
     drawnTree: null,

@@ -100,9 +100,9 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
   function onKey(event: KeyboardEvent): void {
     const node = nodeAt(event)
     if (node === undefined || event.altKey) return
-    // Controls inside a row handle their own keys.
-    const isInner = (event.target as Element).closest('a, input') !== null && !event.key.startsWith('Arrow')
-    if (isInner) return
+    // A link or box inside a row has two keys of its own.
+    const isInner = (event.target as Element).closest('a, input') !== null
+    if (isInner && (event.key === 'Enter' || event.key === ' ')) return
     if (event.ctrlKey || event.metaKey) return onEditKey(node, event)
     const act = {
       ArrowRight: () => goToChild(node),
