@@ -13,7 +13,7 @@ import {
   placeFor,
   removals,
 } from '../../src/explorer/bookmark-edits.ts'
-import { bookmarkItem } from '../../src/explorer/meaning.ts'
+import { bookmarkItem } from '../../src/explorer/record-items.ts'
 import type { BookmarkItem, Target } from '../../src/explorer/items.ts'
 
 const folders: Record<string, string[]> = {

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'bun:test'
 import type { SyncRecord } from '../../src/client/collection.ts'
 import type { EditClient, SaveResult } from '../../src/client/edit/save.ts'
 import { ClientError } from '../../src/client/errors.ts'
-import type { OpenedAccount } from '../../src/explorer/account.ts'
+import type { OpenedAccount } from '../../src/explorer/opened-account.ts'
 import { Editing } from '../../src/explorer/editing.ts'
-import { Holdings } from '../../src/explorer/holdings.ts'
+import { LoadedRecords } from '../../src/explorer/loaded-records.ts'
 import { readingChanges } from '../../src/explorer/reading-changes.ts'
 
 function record(id: string, title: string, last_modified = 10): SyncRecord {
@@ -35,16 +35,16 @@ async function show(edit: OpenedAccount['edit'], undo?: OpenedAccount['undo']) {
     edit,
     undo: undo ?? (() => Promise.reject(new Error('not called'))),
   }
-  const holdings = new Holdings(account)
-  await holdings.read(() => {})
+  const loaded = new LoadedRecords(account)
+  await loaded.read(() => {})
   const changes: boolean[] = []
-  const editing = new Editing(account, holdings, (hasNewRecords) => changes.push(hasNewRecords))
-  return { holdings, editing, changes }
+  const editing = new Editing(account, loaded, (hasNewRecords) => changes.push(hasNewRecords))
+  return { loaded, editing, changes }
 }
 
 describe('Editing', () => {
   it('shows what was written, and takes the last save back', async () => {
-    const { holdings, editing, changes } = await show(
+    const { loaded, editing, changes } = await show(
       async () => written(record('a', 'New')),
       async () => written(record('a', 'A')),
     )
@@ -53,12 +53,12 @@ describe('Editing', () => {
     const during = [editing.isSaving, editing.undoable]
     await saving
     await Promise.resolve()
-    const after = [editing.undoable, ...titlesOf(holdings.records())]
+    const after = [editing.undoable, ...titlesOf(loaded.records())]
     await editing.undo()
 
     expect(during).toEqual([true, null])
     expect(after).toEqual(['Changed “A”', 'New', 'B'])
-    expect([editing.undoable, ...titlesOf(holdings.records())]).toEqual([null, 'A', 'B'])
+    expect([editing.undoable, ...titlesOf(loaded.records())]).toEqual([null, 'A', 'B'])
     expect(await editing.undo()).toBeNull()
     expect(changes).toContain(true)
   })
@@ -81,7 +81,7 @@ describe('Editing', () => {
 
   it('keeps what is shown and what can be undone when a save fails, and saves the next edits', async () => {
     let fails = false
-    const { holdings, editing } = await show(async () => {
+    const { loaded, editing } = await show(async () => {
       if (fails) throw new ClientError('The storage is down')
       return written(record('a', 'New'))
     })
@@ -99,7 +99,7 @@ describe('Editing', () => {
       'Changed “A”',
       'Changed “C”',
     ])
-    expect(titlesOf(holdings.records())).toEqual(['New', 'B'])
+    expect(titlesOf(loaded.records())).toEqual(['New', 'B'])
   })
 })
 
