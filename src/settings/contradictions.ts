@@ -106,7 +106,7 @@ export function findContradictions(
     warn('upstream_timeout_seconds request_timeout_seconds', message, larger('request_timeout_seconds'))
   }
   if (settings.shutdownGraceSeconds < request) {
-    const message = `requests may take ${request} s, but are cut ${settings.shutdownGraceSeconds} s after SIGTERM`
+    const message = `requests may take ${request} s, but are aborted ${settings.shutdownGraceSeconds} s after SIGTERM`
     warn('shutdown_grace_seconds request_timeout_seconds', message, larger('shutdown_grace_seconds'))
   }
   const { maxConcurrentRequests: inFlight, maxConcurrentRequestsPerUser: ofOneUser } = settings

@@ -37,7 +37,7 @@ explorer_enabled = true
 upstream_timeout_seconds = 40
   f:3: service.upstream_timeout_seconds: requests time out after 30 s, before upstream calls do after 40 s: make service.request_timeout_seconds the larger one
 shutdown_grace_seconds = 10
-  f:3: service.shutdown_grace_seconds: requests may take 30 s, but are cut 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one
+  f:3: service.shutdown_grace_seconds: requests may take 30 s, but are aborted 10 s after SIGTERM: make service.shutdown_grace_seconds the larger one
 workers = 2
 cache_backend = memory
   f:4: service.cache_backend: each worker has its own cache: use redis to share one
