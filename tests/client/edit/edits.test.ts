@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import type { SyncRecord } from '../../../src/client/collection.ts'
 import { applyEdits } from '../../../src/client/edit/apply-edits.ts'
-import type { Edit } from '../../../src/client/edit/edit.ts'
+import { invalidity, type Edit } from '../../../src/client/edit/edit.ts'
 import { requestsOf } from '../../../src/client/edit/edit-requests.ts'
 import { readTree, type Tree } from '../../../src/client/edit/tree.ts'
 import { recordAt } from './trees.ts'
@@ -200,5 +200,18 @@ describe('applyEdits', () => {
       ['c', true],
       ['d', true],
     ])
+  })
+})
+
+describe('the fields of a bookmark', () => {
+  const address = (length: number) => 'https://a.example/'.padEnd(length, 'x')
+
+  it.each([
+    ['a title', { title: 'x'.repeat(4096) }, { title: 'x'.repeat(4097) }],
+    ['an address', { address: address(65_536) }, { address: address(65_537) }],
+    ['a tag', { tags: ['x'.repeat(100)] }, { tags: ['x'.repeat(101)] }],
+  ])('may have %s as long as Firefox keeps, and no longer', (_, longest, longer) => {
+    expect(invalidity('bookmark', longest)).toBeNull()
+    expect(invalidity('bookmark', longer)).toBeString()
   })
 })
