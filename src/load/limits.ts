@@ -11,11 +11,11 @@ export const limits = {
   hostShare: 0.25,
   /** The share of `fetch` slots reserved for calls that finish or undo a commit; these never wait. */
   commitShare: 1 / 16,
-  /** Lists in flight, from the request to the last byte; each buffers up to 2 MB. */
+  /** Lists that stream, until their last byte; each buffers up to 2 MB. */
   lists: 48,
-  /** Lists in flight of one storage node. */
+  /** The same from one storage node. */
   listsPerHost: 36,
-  /** Lists in flight of one user. */
+  /** The same for one user. */
   listsPerUser: 8,
   /** Root views that may call the token server at a time; they need no valid token, so they must not block users. */
   rootViews: 32,

@@ -41,26 +41,37 @@ export class SyncStorage implements BulkStorage {
   }
 
   /**
-   * Resolves once the first chunk has been read, so that an early failure is an error and not a broken stream. The list first waits for a
-   * permit, which it holds until the last byte, because the runtime buffers up to 2 MB of a response.
+   * Resolves once the first chunk has been read, so that an early failure is an error and not a broken stream. A list that streams holds a
+   * permit until the last byte, because the runtime buffers up to 2 MB of a response. Others need none, so that neither slow readers nor
+   * storages that hang keep them waiting. If no permit is free, the list waits for one without a call, and is then requested again.
    */
   async list(collection: string, options: ListOptions, precondition: Precondition): Promise<ListOutcome> {
     if (options.ids?.length === 0) return await listNothing(this.calls, collection, options, precondition)
+    const request = mustBeCut(options) ? listCutPage : listByQuery
+    const begin = () => request(this.calls, collection, options, precondition)
+    const outcome = await begin()
+    const document = streamOf(outcome)
+    if (!document) return outcome
     const { client, node, owner, signal, leftMs } = this.calls
     const { lists } = client.upstream
-    if (!lists.tryAcquire(node, owner)) await lists.acquire(node, owner, signal, leftMs)
-    let document: ListPages | null = null
-    try {
-      const list = mustBeCut(options) ? listCutPage : listByQuery
-      const outcome = await list(this.calls, collection, options, precondition)
-      if (outcome.outcome === 'page' && outcome.page.document instanceof ListPages)
-        document = outcome.page.document
+    const holdPermit = (stream: ListPages) => {
+      stream.ended = () => lists.release(node, owner)
+      stream.hasWaiters = () => lists.hasWaiters(node)
+    }
+    if (lists.tryAcquire(node, owner)) {
+      holdPermit(document)
       return outcome
+    }
+    document.cancel()
+    await lists.acquire(node, owner, signal, leftMs)
+    let stream: ListPages | null = null
+    try {
+      const again = await begin()
+      stream = streamOf(again)
+      if (stream) holdPermit(stream)
+      return again
     } finally {
-      if (document) {
-        document.ended = () => lists.release(node, owner)
-        document.hasWaiters = () => lists.hasWaiters(node)
-      } else lists.release(node, owner)
+      if (!stream) lists.release(node, owner)
     }
   }
 
@@ -112,4 +123,11 @@ export class SyncStorage implements BulkStorage {
   splitDeletion(ids: string[]) {
     return splitDeletion(ids)
   }
+}
+
+/** The document of a list that streams; null if everything has been read. */
+function streamOf(outcome: ListOutcome): ListPages | null {
+  if (outcome.outcome !== 'page') return null
+  const { document } = outcome.page
+  return document instanceof ListPages ? document : null
 }

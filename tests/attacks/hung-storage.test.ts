@@ -24,18 +24,20 @@ const seconds = 3
 
 describe('users whose storages hang', () => {
   it.each([
-    ['directly', 7, 40],
-    ['directly', 12, 100],
-    ['directly', 40, 6],
-    ['through HAProxy', 7, 40],
-    ['through nginx', 7, 40],
+    ['directly', 7, 40, 'records'],
+    ['directly', 12, 100, 'records'],
+    ['directly', 40, 6, 'records'],
+    ['directly', 12, 40, 'lists'],
+    ['directly', 40, 6, 'lists'],
+    ['through HAProxy', 7, 40, 'records'],
+    ['through nginx', 7, 40, 'records'],
   ])(
-    'harm none of fifty healthy users with a read a second, %s: %d hung users with %d requests each',
-    async (name, hungCount, requestsOfEach) => {
+    'harm none of fifty healthy users with a read a second, %s: %d hung users who request %d %s each',
+    async (name, hungCount, requestsOfEach, kind) => {
       const route = world.routes.find((one) => one.name === name)!
-      const addUsers = (count: number, kind: string) =>
+      const addUsers = (count: number, health: string) =>
         Array.from({ length: count }, (_, number) =>
-          world.addUser(`${kind} ${number} of ${hungCount} ${name}`),
+          world.addUser(`${health} ${number} of ${hungCount} ${name} ${kind}`),
         )
       const [hung, healthy] = [addUsers(hungCount, 'hung'), addUsers(healthyCount, 'healthy')]
       for (const user of [...hung, ...healthy])
@@ -53,7 +55,9 @@ describe('users whose storages hang', () => {
         Array.from({ length: requestsOfEach }, () => {
           const socket = route.connect()
           socket.on('error', () => {})
-          socket.write(requestText('GET', user.path('tabs', 'x'), user.headers))
+          socket.write(
+            requestText('GET', user.path('tabs', kind === 'lists' ? undefined : 'x'), user.headers),
+          )
           return socket
         }),
       )

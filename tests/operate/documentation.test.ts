@@ -243,9 +243,9 @@ describe('the pages for operators', () => {
       ['Calls of one user', limits.callsPerUser],
       ['Calls to one host in flight', ofHost, 'a quarter of the 1024 slots'],
       ['Slots kept free', 1024 * limits.commitShare],
-      ['Lists in flight', limits.lists],
-      ['Lists of one storage node', limits.listsPerHost],
-      ['Lists of one user', limits.listsPerUser],
+      ['Lists that stream |', limits.lists],
+      ['Lists that stream from', limits.listsPerHost],
+      ['Lists that stream to', limits.listsPerUser],
       ['Wait for a turn', seconds(limits.waitMs)],
     ]
 
