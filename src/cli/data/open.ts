@@ -1,11 +1,9 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { ClientError } from '../../client/errors.ts'
 import { isRenewable, renewToken } from '../../client/token.ts'
 import { writableAt } from '../../client/writable.ts'
 import { Option, wholeNumber, type CommandFactory } from '../command.ts'
 import { onEnter, startLinks, type Links } from '../links.ts'
+import { writePrivateFile, type PrivateFile } from '../private-file.ts'
 import { describeAddressError } from '../service/listening.ts'
 import { interruption } from '../signals.ts'
 import { childEnvironment } from './child-environment.ts'
@@ -41,7 +39,7 @@ function open({ port = 0, edit = false, ...given }: OpenOptions, host: Host): Pr
     const allowed = edit ? await allowedToEdit(session) : new Set<string>()
     const links = await listen({ bridgeUrl, port, editable: allowed }, host)
     const stopped = interruption(host)
-    let page: PrivatePage | null = null
+    let page: PrivateFile | null = null
     try {
       await requireAllowed(links.origin, session)
       const canAsk = onEnter(host, () => tell(`  ${issue()}`))
@@ -123,21 +121,9 @@ async function valuesFor({ client: { account }, fetch, tell }: Session): Promise
   return { token, keyId, bucket, syncKey }
 }
 
-interface PrivatePage {
-  path: string
-  remove(): void
-}
-
-/** A page that leads to the link, because every user can see the arguments of a program. Null if there is no folder for it. */
-function writePage(link: string): PrivatePage | null {
-  try {
-    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
-    const path = join(folder, 'open.html')
-    writeFileSync(path, `<meta http-equiv="refresh" content="0; url=${link}">`, { mode: 0o600 })
-    return { path, remove: () => rmSync(folder, { recursive: true, force: true }) }
-  } catch {
-    return null
-  }
+/** A page that leads to the link, because every user can see the arguments of a program. */
+function writePage(link: string): PrivateFile | null {
+  return writePrivateFile('open.html', () => `<meta http-equiv="refresh" content="0; url=${link}">`)
 }
 
 function openInBrowser(page: string, { environment }: Host): void {

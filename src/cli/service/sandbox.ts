@@ -1,6 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { dirname } from 'node:path'
 import { canonicalCollection } from '../../domain/record.ts'
 import {
   announce,
@@ -15,6 +13,7 @@ import { firefoxCollections } from '../../settings/schema.ts'
 import { listenAt } from './listening.ts'
 import { onEnter, startLinks, type Links } from '../links.ts'
 import { startLoopbackBridge } from '../loopback-bridge.ts'
+import { writePrivateFile, type PrivateFile } from '../private-file.ts'
 import { describeCommand, Option, refuse, several, wholeNumber, type CommandFactory } from '../command.ts'
 import { interruption } from '../signals.ts'
 import type { Bridge } from '../../service/bridge.ts'
@@ -101,7 +100,7 @@ export async function sandbox(options: SandboxOptions, host: Host): Promise<numb
 
   const info = describeSandbox(upstream, user, bridge?.url ?? null)
   const stopped = interruption(host)
-  const file = bridge ? writePrivately(environmentLines(info), host) : null
+  const file = bridge ? writeVariables(environmentLines(info), host) : null
   const links = info.bridge ? startLinks({ bridgeUrl: info.bridge.url, port: 0, writable }, host) : null
   const issued = links && issueLinks(links, info, host)
   host.stdout.write(announce(info, file?.path ?? null, issued))
@@ -136,25 +135,19 @@ function loopback(port: number, setting: string) {
 }
 
 /**
- * Writes a file of variables in a new folder that only this user can read; null if that fails. A shell that sources it finds this executable,
- * and uses the file as the account of every command, so that no token goes to the bridge of another account.
+ * Writes a private file of variables; null if that fails. A shell that sources it finds this executable, and uses the file as the account of
+ * every command, so that no token goes to the bridge of another account.
  */
-function writePrivately(
+function writeVariables(
   lines: string,
   { standalone, executablePath }: Pick<Host, 'standalone' | 'executablePath'>,
-): { path: string; remove(): void } | null {
-  try {
-    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
-    const path = join(folder, 'sandbox.env')
+): PrivateFile | null {
+  const programs = `'${dirname(executablePath).replaceAll("'", `'\\''`)}'`
+  const found = standalone ? `PATH=${programs}:"$PATH"\n` : ''
+  return writePrivateFile('sandbox.env', (path) =>
     // Exported, so that child processes of the shell see the variables too.
-    const programs = `'${dirname(executablePath).replaceAll("'", `'\\''`)}'`
-    const found = standalone ? `PATH=${programs}:"$PATH"\n` : ''
-    const text = `${lines}SYNC_BRIDGE_ACCOUNT='${path}'\n${found}`.replaceAll(/^(?=.)/gm, 'export ')
-    writeFileSync(path, text, { mode: 0o600 })
-    return { path, remove: () => rmSync(folder, { recursive: true, force: true }) }
-  } catch {
-    return null
-  }
+    `${lines}SYNC_BRIDGE_ACCOUNT='${path}'\n${found}`.replaceAll(/^(?=.)/gm, 'export '),
+  )
 }
 
 function startBridgeOver(upstream: Sandbox, { port, log }: SandboxOptions, host: Host): Bridge {
