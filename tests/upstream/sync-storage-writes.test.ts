@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from 'bun:test'
-import { UpstreamError } from '../../src/domain/errors.ts'
+import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { zeroTimestamp, type Timestamp } from '../../src/domain/timestamp.ts'
 import { failureOf, numbered, openRig, cleanUp } from './rig.ts'
 import type {
@@ -283,6 +283,15 @@ describe('rejected credentials of a write', () => {
     const failure = await failureOf(write(storage, before))
 
     expect(failure).toMatchObject({ failure: 'timeout', applied: 'no', retryAfterSeconds: 7 })
+  })
+
+  it('end with the refusal of the token server, if that has one', async () => {
+    const { open, before, proxy } = await start()
+    const refusal = new ServiceError(401, errno.invalidCredentials, 'Revoked')
+    const storage = await open({ renew: () => Promise.reject(refusal) })
+    proxy.plan(() => ({ kind: 'status', status: 401, body: '0' }))
+
+    expect(await failureOf(storage.remove('tabs', ['a'], before))).toBe(refusal)
   })
 
   it('are renewed once', async () => {
