@@ -338,6 +338,45 @@ describe('edit', () => {
     expect(after).toContain('\n  b|bookmark|Title b|')
   })
 
+  it('leaves nothing decrypted after it was killed, but names what was saved in the editor', async () => {
+    const { run, account } = await someone()
+    const seen = join(dirname(account), 'seen')
+    /** The editor's file, once the command was killed while the editor ran. */
+    const file = () => readFileSync(seen, 'utf8').trim()
+    const killed = async (save: string) => {
+      rmSync(seen, { force: true })
+      const script = `${save}; echo "$1" > ${seen}.draft; mv ${seen}.draft ${seen}; sleep 5`
+      const child = Bun.spawn([executablePath, 'edit'], {
+        env: {
+          ...process.env,
+          SYNC_BRIDGE_ACCOUNT: account,
+          XDG_STATE_HOME: dirname(account),
+          EDITOR: `sh -c '${script}' -`,
+        },
+        stdio: ['ignore', 'ignore', 'ignore'],
+      })
+      await eventually('the editor has saved', () => existsSync(seen))
+      child.kill('SIGKILL')
+      await child.exited
+      return file()
+    }
+
+    const unsaved = await killed(':')
+    await run(['ls'])
+    await killed('echo "# mine" >> "$1"')
+    await run(['ls'])
+    const next = await run(['edit', '--print'])
+    const last = await run(['edit', '--print'])
+
+    expect(existsSync(dirname(unsaved))).toBe(false)
+    expect(readFileSync(file(), 'utf8')).toEndWith('# mine\n')
+    expect(next.errors).toBe(
+      `An edit was interrupted. Your lines are kept in ${file()}: continue with "sync-bridge edit --file ${file()}"\n`,
+    )
+    expect(last.errors).toBe('')
+    rmSync(dirname(file()), { recursive: true })
+  })
+
   it('keeps the lines when the storage refuses them, for another try', async () => {
     const { edit, run, shape, clear, saved } = await someone()
     const before = await shape()

@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { applyEdits } from '../../client/edit/apply-edits.ts'
@@ -16,6 +16,7 @@ import { formatBookmarks, hasTimestamp, parseBookmarks, TextError } from './edit
 import { describeAccountCommand, folderOption, noUndoOption } from './options.ts'
 import { countOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
+import { neverSaved, noteDraft, takeAbandonedEdits } from './whole-file.ts'
 import { UndoLog } from './undo-store.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { Edit } from '../../client/edit/edit.ts'
@@ -42,6 +43,8 @@ export const editCommand: CommandFactory = (perform) =>
         const { folder, print = false, file, yes = false, delete: deletes, undo, ...given } = options
         if (print && file !== undefined) throw new UsageError('Use either --print or --file')
         return withAccount(given, host, { writes: print ? [] : ['bookmarks'] }, async (session) => {
+          for (const path of takeAbandonedEdits(host))
+            session.tell(`An edit was interrupted. ${keptLines(path)}`)
           const shown = await readShown(session, folder)
           if (print) return printOut(host, formatBookmarks(shown.tree, shown.folder, shown.asOfMs))
           const settings = { yes, deletes, hasUndo: undo }
@@ -89,10 +92,12 @@ const maxAttempts = 10
 async function editInEditor(session: Session, shown: Shown, settings: Settings): Promise<number> {
   const path = join(mkdtempSync(join(tmpdir(), 'sync-bridge-')), 'bookmarks.txt')
   let isDone = false
+  const note = noteDraft(path, session.host.environment)
   try {
     let text = formatBookmarks(shown.tree, shown.folder, shown.asOfMs)
     for (let attempts = 1; ; attempts += 1) {
       writeFileSync(path, text, { mode: 0o600 })
+      utimesSync(path, neverSaved, neverSaved)
       await runEditor(session, path)
       const edited = readGiven(path)
       try {
@@ -110,10 +115,14 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
     }
   } finally {
     const isChanged = !isDone && readIfAny(path) !== formatBookmarks(shown.tree, shown.folder, shown.asOfMs)
-    if (isChanged && withoutComments(readIfAny(path)) !== '')
-      session.tell(`Your lines are kept in ${path}: continue with "sync-bridge edit --file ${path}"`)
+    if (isChanged && withoutComments(readIfAny(path)) !== '') session.tell(keptLines(path))
     else rmSync(dirname(path), { recursive: true, force: true })
+    if (note !== null) rmSync(note, { force: true })
   }
+}
+
+function keptLines(path: string): string {
+  return `Your lines are kept in ${path}: continue with "sync-bridge edit --file ${path}"`
 }
 
 function readIfAny(path: string): string {

@@ -128,8 +128,13 @@ function notesFolder({ XDG_STATE_HOME, HOME }: DraftHost['environment']): string
 /** The beginning of the notes of this machine, which is followed by the id of the process. */
 const ofThisMachine = () => `${hostname().replaceAll(/[^\w.]/g, '_')}-`
 
+/** The file of an editor, which has a folder of its own. */
+const editorFile = /\/sync-bridge-\w{6}\/bookmarks\.txt$/
+/** The time of such a file that no editor has saved. */
+export const neverSaved = new Date(0)
+
 /** Notes where a draft is, before it exists. Returns the note; null if there is no place for it. */
-function noteDraft(draft: string, environment: DraftHost['environment']): string | null {
+export function noteDraft(draft: string, environment: DraftHost['environment']): string | null {
   const folder = notesFolder(environment)
   if (folder === null) return null
   try {
@@ -144,22 +149,52 @@ function noteDraft(draft: string, environment: DraftHost['environment']): string
 
 /**
  * Removes the drafts of processes that were killed, wherever they are; those of other machines, and those of programs beside the account
- * file, after a day.
+ * file, after a day. What a user has saved in an editor stays for `takeAbandonedEdits`.
  */
 export function removeAbandonedDrafts(accountFile: string, host: DraftHost & Pick<Host, 'now'>): void {
-  const isOld = (path: string) => host.now() - statSync(path).mtimeMs > dayMs
-  const folder = notesFolder(host.environment)
-  forEachIn(folder, (note) => {
-    const name = basename(note)
-    const pid = name.startsWith(ofThisMachine()) ? parseInt(name.slice(ofThisMachine().length), 10) : NaN
-    if (Number.isNaN(pid) ? !isOld(note) : isOtherProcess(pid)) return
-    const draft = readFileSync(note, 'utf8')
+  forEachAbandoned(host, (draft, note) => {
     // Nothing else, whatever the note says.
     if (draftName.test(basename(draft))) rmSync(draft, { force: true })
+    else if (editorFile.test(draft)) {
+      if (isSaved(draft)) return
+      rmSync(dirname(draft), { recursive: true, force: true })
+    }
     rmSync(note)
   })
   forEachIn(dirname(targetOf(accountFile)), (path) => {
-    if (draftName.test(basename(path)) && isOld(path)) rmSync(path)
+    if (draftName.test(basename(path)) && isOld(path, host)) rmSync(path)
+  })
+}
+
+/** The files that a user has saved in an editor, but whose process was killed before it read them. Each is returned once. */
+export function takeAbandonedEdits(host: DraftHost & Pick<Host, 'now'>): string[] {
+  const found: string[] = []
+  forEachAbandoned(host, (draft, note) => {
+    if (!editorFile.test(draft) || !isSaved(draft)) return
+    found.push(draft)
+    rmSync(note)
+  })
+  return found
+}
+
+function isSaved(path: string): boolean {
+  const found = statSync(path, { throwIfNoEntry: false })
+  return found !== undefined && found.mtimeMs !== neverSaved.getTime()
+}
+
+function isOld(path: string, { now }: Pick<Host, 'now'>): boolean {
+  return now() - statSync(path).mtimeMs > dayMs
+}
+
+/** Acts on each draft whose process is gone, and on its note. */
+function forEachAbandoned(
+  host: DraftHost & Pick<Host, 'now'>,
+  act: (draft: string, note: string) => void,
+): void {
+  forEachIn(notesFolder(host.environment), (note) => {
+    const name = basename(note)
+    const pid = name.startsWith(ofThisMachine()) ? parseInt(name.slice(ofThisMachine().length), 10) : NaN
+    if (Number.isNaN(pid) ? isOld(note, host) : !isOtherProcess(pid)) act(readFileSync(note, 'utf8'), note)
   })
 }
 
