@@ -384,6 +384,38 @@ function programOfThePage(): string {
   return program!
 }
 
+describe('the Python program in docs/clients.md', () => {
+  itWithPython(`works with the account that "connect" saves, which names no bridge${why}`, async () => {
+    const { file, user } = await someone({ id: 'toolbar', type: 'folder', children: [] })
+    const guide = readFileSync(join(root, 'docs/clients.md'), 'utf8')
+    const programs = Array.from(guide.matchAll(/^```python\n([^]*?)^```$/gm), ([, code]) => code!)
+    const program = programs.find((code) => code.includes('sync_bridge_client'))!
+    proxy.plan(() => null)
+    const saved = readFileSync(file, 'utf8').replaceAll(/^BRIDGE_URL=.*\n/gm, '')
+    const folder = makeFolder({
+      'program.py': program.replace('http://127.0.0.1:8000', proxy.url),
+      'account.env': saved,
+    })
+    const child = Bun.spawn([join(environment, 'bin/python'), '-u', join(folder, 'program.py')], {
+      env: { PATH: '/usr/bin:/bin', SYNC_BRIDGE_ACCOUNT: join(folder, 'account.env') },
+      stdin: 'ignore',
+      stdout: 'pipe',
+      stderr: 'inherit',
+    })
+    const printed = new Response(child.stdout).text()
+    const hasAdded = () => bridge.sandbox.records(user, 'bookmarks').length > 2
+
+    try {
+      await eventually('it has added a bookmark', () => hasAdded() || child.exitCode !== null)
+    } finally {
+      child.kill()
+    }
+
+    expect(await printed).toStartWith('bookmarks 2\n')
+    expect(hasAdded()).toBe(true)
+  })
+})
+
 describe('the program on the package page', () => {
   itWithPython(`lists, adds and watches${why}`, async () => {
     const { user, file, write, client } = await someone(

@@ -28,12 +28,15 @@ const withLines = (commands: string, lines: string) =>
   commands.replace(/^(sync-bridge connect).*$/m, `$1 <<END\n${lines}END`)
 
 describe('README.md', () => {
-  it('names a command of the Makefile', async () => {
-    const [command] = take('README.md', 'make run').match(/^make \w+/m)!
+  // Run as they stand, they would install packages, and run this test.
+  it('names two commands of the Makefile', async () => {
+    const commands = take('README.md', 'make run').match(/^make \w+/gm)!
 
-    const { output, code } = await paste(`${command} --dry-run`, {}, root)
+    const [run, test] = await Promise.all(commands.map((command) => paste(`${command} --dry-run`, {}, root)))
 
-    expect([code, output]).toEqual([0, expect.stringContaining('dist/sync-bridge sandbox')])
+    expect(commands).toEqual(['make run', 'make test'])
+    expect([run!.code, run!.output]).toEqual([0, expect.stringContaining('dist/sync-bridge sandbox')])
+    expect([test!.code, test!.output]).toEqual([0, expect.stringContaining('tests/run.sh')])
   })
 
   it('exports your bookmarks into a file with two commands', async () => {
@@ -43,6 +46,8 @@ describe('README.md', () => {
     const { errors, code } = await typeAs(home, commands)
 
     expect([code, errors]).toEqual([0, expect.stringContaining('Connected.')])
+    expect(errors).toContain('  sync-bridge ls          what your account has\n')
+    expect(errors).toEndWith('Wrote 272 bookmarks to bookmarks.html\n')
     expect(readFileSync(join(home, 'bookmarks.html'), 'utf8')).toContain('<A HREF="')
   })
 })
@@ -252,6 +257,22 @@ describe('the documents', () => {
     ]
 
     expect(names.flatMap(piecesLeft)).toEqual([])
+  })
+
+  it.skipIf(withoutCurl || 'reason' in python)('have no code in clients.md that no test runs', () => {
+    const elsewhere = [
+      // These install built packages; tests/clients/javascript-package.test.ts and python-package.test.ts do so, too.
+      'npm install ./sync-bridge-client',
+      'pip install ./sync_bridge_client',
+      // tests/clients/python-package.test.ts runs it.
+      'read_account_file(bridge_url',
+    ]
+    const left = piecesLeft('docs/clients.md').filter(
+      (piece) => !/^(import|class|const|async) /m.test(piece) || piece.includes('sync_bridge_client'),
+    )
+
+    // tests/examples/clients-page.test.ts runs all of JavaScript and TypeScript.
+    expect(left.filter((piece) => !elsewhere.some((part) => piece.includes(part)))).toEqual([])
   })
 })
 
