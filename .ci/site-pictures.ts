@@ -12,7 +12,7 @@ const views = {
     return null
   },
   async record(page: Page) {
-    await page.getByRole('link', { name: 'Details of MDN Web Docs' }).first().click()
+    await page.locator('.row-main', { hasText: 'MDN Web Docs' }).first().click()
     const dialog = page.getByRole('dialog')
     // It is drawn last.
     await dialog.getByText(/^changed /).waitFor()
@@ -42,7 +42,7 @@ export async function takePictures(folder: string): Promise<void> {
   await using sandbox = start(['sandbox', '--port', '0'])
   const browser = await startBrowser()
   try {
-    const [, link] = await sandbox.line(/^ {2}(http\S+)$/)
+    const [, link] = await sandbox.line(/^(http\S+\/explore#\S+)$/)
     const page = await browser.open(link!, { viewport: desk })
     await isRead(page)
     for (const name of ['explorer', 'record', 'phone'] as const) {

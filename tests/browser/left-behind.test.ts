@@ -84,7 +84,7 @@ describe.each(Object.keys(browsers))('%s', (name) => {
     const [, file] = await shown.line(/^ {2}\. (\S+)$/)
     const sample = readFileSync(file!, 'utf8')
     const links = [
-      (await shown.line(/^ {2}(http\S+\/explore#\S+)$/))[1]!,
+      (await shown.line(/^(http\S+\/explore#\S+)$/))[1]!,
       (await shown.line(/^ {2}(http\S+\/docs#\S+)$/))[1]!,
     ]
     for (const [index, link] of links.entries()) {

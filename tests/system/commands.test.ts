@@ -156,8 +156,10 @@ describe('the executable', () => {
   it('shows a newcomer a bridge over an embedded storage', async () => {
     const sandbox = start(['sandbox', '--port', '0'])
     const [, docsUrl] = await sandbox.line(/^ {2}(http\S+\/docs#code=\S+)$/)
-    const [, explorerUrl] = await sandbox.line(/^ {2}(http\S+\/explore#code=\S+)$/)
+    const [, explorerUrl] = await sandbox.line(/^(http\S+\/explore#code=\S+)$/)
     const [, source, file] = await sandbox.line(/^ {2}(\. (\S+))$/)
+    // The last line.
+    await sandbox.line(/Press Ctrl\+C to stop/)
 
     // The output is a command for curl.
     expect(Bun.which('curl')).not.toBeNull()
