@@ -6,6 +6,23 @@ interface Cut {
   count: number
 }
 
+/** A chunk of lines, and what is known of all its bytes. */
+export interface Chunk {
+  bytes: Buffer
+  /** The bytes as 32-bit words; the first begins at `wordsAt`. */
+  words: Int32Array
+  wordsAt: number
+  /** The first space that is not before the lines read so far; the chunk's length if there is none. */
+  spaceAt: number
+}
+
+export function toChunk(bytes: Buffer): Chunk {
+  const { buffer, byteOffset, length } = bytes
+  const wordsAt = Math.min(-byteOffset & 3, length)
+  const words = new Int32Array(buffer, byteOffset + wordsAt, (length - wordsAt) >> 2)
+  return { bytes, words, wordsAt, spaceAt: indexOfSpace(bytes, 0) }
+}
+
 /** Maximum size of the output for a size of input: a record has at least 49 bytes and grows by 5. */
 export function maxOutputBytes(lineBytes: number): number {
   return lineBytes + (lineBytes >> 3) + 8
@@ -16,12 +33,12 @@ export function maxOutputBytes(lineBytes: number): number {
  *
  *     {"id":"…","modified":1234567890.12,"payload":"…","sortindex":-5}
  *
- * `sortindex` may be absent. Neither `","modified":` nor `,"` can occur inside a JSON string, where
+ * `sortindex` may be absent, and encrypted records have no spaces. Neither `","modified":` nor `,"` can occur inside a JSON string, where
  * quotes are escaped, so both are found without reading the payload. Both ends of a line and control characters are checked; the caller
  * has checked that it is UTF-8. A line must end at `to`, and `out` must have room for everything.
  */
-export function cutLines(bytes: Buffer, from: number, to: number, out: Buffer, outFrom: number): Cut {
-  const words = wordsOf(bytes)
+export function cutLines(chunk: Chunk, from: number, to: number, out: Buffer, outFrom: number): Cut {
+  const { bytes } = chunk
   let count = 0
   let readTo = from
   let copiedTo = from
@@ -29,7 +46,7 @@ export function cutLines(bytes: Buffer, from: number, to: number, out: Buffer, o
   while (readTo < to && continuesWith(bytes, readTo, opening)) {
     const idEnd = endOfId(bytes, readTo + opening.length)
     const end = idEnd === 0 ? 0 : endOfRecord(bytes, idEnd)
-    if (end === 0 || hasControls(bytes, words, readTo, end)) break
+    if (end === 0 || hasSpace(chunk, readTo, end) || hasControls(chunk, readTo, end)) break
     // One copy spans from timestamp to timestamp; the line break in it becomes a comma.
     const commaAt = writtenTo + readTo - 1 - copiedTo
     writtenTo += bytes.copy(out, writtenTo, copiedTo, idEnd)
@@ -91,19 +108,19 @@ function endOfRecord(bytes: Buffer, idEnd: number): number {
   return isClosed ? closingAt + 1 : 0
 }
 
-/** The bytes of lines as 32-bit words; the first begins at `wordsAt`. */
-interface Words {
-  words: Int32Array
-  wordsAt: number
+/** Whether a range has a space, which is in no usual line, but around a further field that `,"` does not find. */
+function hasSpace(chunk: Chunk, from: number, to: number): boolean {
+  if (chunk.spaceAt < from) chunk.spaceAt = indexOfSpace(chunk.bytes, from)
+  return chunk.spaceAt < to
 }
 
-function wordsOf({ buffer, byteOffset, length }: Buffer): Words {
-  const wordsAt = Math.min(-byteOffset & 3, length)
-  return { words: new Int32Array(buffer, byteOffset + wordsAt, (length - wordsAt) >> 2), wordsAt }
+function indexOfSpace(bytes: Buffer, from: number): number {
+  const at = bytes.indexOf(space, from)
+  return at === -1 ? bytes.length : at
 }
 
 /** Whether a range may have a byte below 0x20. It reads words, and also finds 0x80 to 0x9f, which some non-ASCII characters contain. */
-function hasControls(bytes: Buffer, { words, wordsAt }: Words, from: number, to: number): boolean {
+function hasControls({ bytes, words, wordsAt }: Chunk, from: number, to: number): boolean {
   const last = (to - wordsAt) >> 2
   let index = (from - wordsAt + 3) >> 2
   let bits = ~0
@@ -112,6 +129,7 @@ function hasControls(bytes: Buffer, { words, wordsAt }: Words, from: number, to:
     bits &= seventh(words[index + 3]!) & seventh(words[index + 4]!) & seventh(words[index + 5]!)
     bits &= seventh(words[index + 6]!) & seventh(words[index + 7]!)
   }
+  for (; index < last; index += 1) bits &= seventh(words[index]!)
   for (let at = wordsAt + 4 * index; at < to; at += 1) if (bytes[at]! < space) return true
   return (bits & seventhBits) !== seventhBits
 }

@@ -4,7 +4,7 @@ import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson, type SyncRecord } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
 import { readBso } from './bso.ts'
-import { cutLines, maxOutputBytes } from './bso-lines.ts'
+import { cutLines, maxOutputBytes, toChunk, type Chunk } from './bso-lines.ts'
 
 interface BsoRewriterOptions {
   /** Selects records. Without it, all records are kept, which is much faster because no line is parsed. */
@@ -88,8 +88,9 @@ export class BsoRewriter {
     const end = chunk.lastIndexOf(newline) + 1
     if (end <= from) return from
     requireUtf8(chunk.subarray(from, end))
+    const cuttable = this.#keep === null ? toChunk(chunk) : null
     for (let start = from; start < end;) {
-      if (this.#keep === null) start = this.#cutLines(chunk, start, end)
+      if (cuttable !== null) start = this.#cutLines(cuttable, start, end)
       if (start === end) break
       const next = chunk.indexOf(newline, start) + 1
       this.#writeParsed(chunk, start, next)
@@ -99,7 +100,7 @@ export class BsoRewriter {
   }
 
   /** Cuts lines up to the first one that must be parsed; returns where that begins. */
-  #cutLines(chunk: Buffer, start: number, end: number): number {
+  #cutLines(chunk: Chunk, start: number, end: number): number {
     this.#reserve(maxOutputBytes(end - start))
     if (this.keptCount > 0) this.#out[this.#outLength] = comma
     const outAt = this.#outLength + (this.keptCount > 0 ? 1 : 0)

@@ -254,6 +254,10 @@ describe('BsoRewriter', () => {
     ['a number before the last field', ',"ttl":5,"sortindex":7'],
     ['a text behind the last field', ',"sortindex":7,"collection":"history"'],
     ['a text with a brace and a quote', ',"x":"\\"}"'],
+    ['a space before its name', ', "x":"y"'],
+    ['a space before its comma', ' ,"x":"y"'],
+    ['spaces around its comma', '  ,  "x" : "y"'],
+    ['a space before its name, and the last field', ', "x":"y","sortindex":7'],
   ])('parses a line with one more field behind the payload: %s', (_, more) => {
     const sorted = more.includes('sortindex') ? record.replace('}', ',"sortindex":7}') : record
     const lines = `${usual}\n${usual.replace(/}$/, `${more}}`)}\n${usual}\n`
