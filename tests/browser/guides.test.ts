@@ -65,6 +65,17 @@ describe('the guides in Chromium', () => {
     expect(await page.getByRole('status').innerText()).toBe('')
   })
 
+  it('find the page for users before a decision about the same', async () => {
+    const page = await browser.open(`${bridge.url}/v1/docs/guides`, { viewport: desk })
+    await page.getByLabel('Search').fill('restore')
+    const results = page.getByRole('search').getByRole('link')
+    await results.first().waitFor()
+
+    const names = await results.allInnerTexts()
+
+    expect(names[0]).toBe('Your data: Restore')
+  })
+
   it.each([
     ['desk', desk, 'light'],
     ['phone', phone, 'dark'],
