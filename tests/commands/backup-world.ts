@@ -12,6 +12,8 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 export async function startBackupWorld() {
   const bridge = await startTestBridge({ writable: ['bookmarks', 'passwords', 'forms'] })
   const { sandbox } = bridge
+  /** What `undo` needs. */
+  const state = makeFolder()
 
   /** A user with a little data, and a folder for backups. */
   function someone(name: string) {
@@ -27,7 +29,7 @@ export async function startBackupWorld() {
 
   /** Runs a command for a user; `more` overrides lines of the account file. Leaves out the line that names the bridge. */
   async function run(user: SandboxUser, command: string[], more: Record<string, string> = {}) {
-    const environment = { SYNC_BRIDGE_ACCOUNT: fileOf(user, more) }
+    const environment = { SYNC_BRIDGE_ACCOUNT: fileOf(user, more), XDG_STATE_HOME: state }
     const { output, errors, code } = await runToEnd([executablePath, ...command], { environment })
     return { output, said: errors.replace(/^Bridge: .*\n/, ''), code }
   }
@@ -54,7 +56,7 @@ export async function startBackupWorld() {
     )
   }
 
-  return { bridge, sandbox, someone, fileOf, run, writeForms, deleteForms, stored }
+  return { bridge, sandbox, state, someone, fileOf, run, writeForms, deleteForms, stored }
 }
 
 export const codeOf = ({ code }: { code: number }) => code

@@ -11,7 +11,7 @@ import { startFaultProxy } from '../support/fault-proxy.ts'
 import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
 
-const { bridge, sandbox, someone, fileOf, run, writeForms } = await startBackupWorld()
+const { bridge, sandbox, state, someone, fileOf, run, writeForms } = await startBackupWorld()
 afterAll(async () => {
   await bridge.stop()
   endAll()
@@ -160,7 +160,9 @@ describe('restore', () => {
     const { said, code } = await run(user, ['restore', folder, 'forms', 'prefs', '--write'])
 
     expect(said).toContain('forms: 8 to write, 0 different in the storage\n  8 written')
-    expect(said).toEndWith('  1 rejected: this bridge has not enabled writes to this collection\n')
+    expect(said).toMatch(
+      /\n {2}1 rejected: this bridge has not enabled writes to this collection\nTo take this back: .*\n$/,
+    )
     expect(code).toBe(3)
   })
 
@@ -203,7 +205,10 @@ describe('restore', () => {
     const again = await run(user, command)
 
     const unknown = 'No response: the write may have been applied. Check before you repeat it.\n'
-    expect(stopped.said).toEndWith(`  50 written\nsync-bridge: ${unknown}`)
+    expect(stopped.said).toMatch(
+      / {2}50 written\nTo take this back: sync-bridge undo \d+ --write\n/,
+    )
+    expect(stopped.said).toEndWith(unknown)
     expect(stopped.code).toBe(1)
     expect(again.said).toContain('forms: 0 to write, 0 different')
   })
@@ -401,7 +406,10 @@ describe('restore', () => {
     await using proxy = await startFaultProxy({ target: bridge.url })
     let batches = 0
     proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 2 ? { kind: 'hang' } : null))
-    const environment = { SYNC_BRIDGE_ACCOUNT: fileOf(user, { BRIDGE_URL: proxy.url }) }
+    const environment = {
+      SYNC_BRIDGE_ACCOUNT: fileOf(user, { BRIDGE_URL: proxy.url }),
+      XDG_STATE_HOME: state,
+    }
     await using restoring = start(['restore', folder, 'forms', '--write'], { environment })
     await proxy.waitFor(() => batches === 2)
 
@@ -410,8 +418,8 @@ describe('restore', () => {
     proxy.release()
     const code = await restoring.exited
 
-    expect(restoring.errors()).toEndWith(
-      '  50 written\nsync-bridge: Interrupted: run it again to write the rest\n',
+    expect(restoring.errors()).toMatch(
+      /  50 written\nTo take this back: .*\nsync-bridge: Interrupted: run it again to write the rest\n$/,
     )
     expect([code, sandbox.records(user, 'forms').length]).toEqual([1, 50])
   })

@@ -3,14 +3,14 @@ import { printable } from '../../client/safe-text.ts'
 import { ClientError } from '../../client/errors.ts'
 
 /** Asks on the terminal; false for everything but "y" and "yes". Throws `ClientError` without a terminal; `remedy` says what to do then. */
-export function isConfirmed(question: string, remedy: string): boolean {
-  return /^y(es)?$/i.test(askLine(`${question} [y/N] `, remedy))
+export function isConfirmed(question: string, remedy: string, effect?: string): boolean {
+  return /^y(es)?$/i.test(askLine(`${question} [y/N] `, remedy, effect))
 }
 
-/** Asks on the terminal for one line. Throws `ClientError` without a terminal. */
-export function askLine(question: string, remedy: string): string {
+/** Asks on the terminal for one line. Throws `ClientError` without a terminal; `effect` says what was done until then. */
+export function askLine(question: string, remedy: string, effect = 'Nothing was written'): string {
   const terminal = openTerminal()
-  if (terminal === null) throw new ClientError(`Nothing was written: there is no terminal to ask. ${remedy}`)
+  if (terminal === null) throw new ClientError(`${effect}: there is no terminal to ask. ${remedy}`)
   try {
     writeSync(terminal, printable(question))
     const bytes = Buffer.alloc(1024)

@@ -8,6 +8,7 @@ import { partialSuccess } from '../command.ts'
 import { writeOut } from '../output.ts'
 import { UndoLog } from './undo-store.ts'
 import type { Session } from './session.ts'
+import type { Host } from '../host.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { Edit, RecordEdit } from '../../client/edit/edit.ts'
 
@@ -40,23 +41,83 @@ export async function showOrMake(
   const { host, tell } = session
   const { collection, edits, shown } = change
   const { lines, summary, problems } = describe(change)
-  await writeOut(host, lines.map((line) => `${printableLine(line)}\n`).join(''))
-  const result = { isWhole: problems.length === 0, summary }
-  if (!write || summary === '') {
-    for (const message of problems) tell(message)
-    tell(
-      summary === ''
-        ? 'Nothing to change'
-        : `${collection}: ${summary}. Nothing was written. Add --write to write this.`,
-    )
-    return result
-  }
+  await printLines(host, lines)
+  if (!write || summary === '') return leave(session, [`${collection}: ${summary}`], summary, problems)
   const log = new UndoLog(session, command, hasUndo)
   const made = await log.save(edits, { collection, shown })
   for (const { message } of made.problems) tell(message)
   tell(`${collection}: ${summary}, on all devices after their next sync`)
   log.finish(made.saved, `${collection}: ${summary}`)
   return { isWhole: made.problems.length === 0, summary }
+}
+
+/** The same for changes that are made one after the other, because together they are too many. */
+export async function showOrMakeAll(
+  session: Session,
+  changes: AsyncIterable<Change>,
+  { command, write, hasUndo }: ChangeOptions,
+): Promise<{ isWhole: boolean }> {
+  const { host, tell } = session
+  const log = new UndoLog(session, command, write && hasUndo)
+  const totals = new Totals()
+  const problems: string[] = []
+  try {
+    for await (const change of changes) {
+      const { collection, edits, shown } = change
+      const described = describe(change)
+      await printLines(host, described.lines)
+      const isWritten = write && described.summary !== ''
+      const made = isWritten ? await log.savePart(edits, { collection, shown }) : null
+      problems.push(...(made ? made.problems.map(({ message }) => message) : described.problems))
+      totals.add(collection, described.summary)
+    }
+  } catch (error) {
+    log.end([...totals.lines, 'interrupted'].join('; '))
+    throw error
+  }
+  const { lines } = totals
+  if (!write || lines.length === 0) {
+    await leave(session, lines, lines.join(), problems)
+    return { isWhole: problems.length === 0 }
+  }
+  for (const message of problems) tell(message)
+  for (const line of lines) tell(`${line}, on all devices after their next sync`)
+  log.end(lines.join('; '))
+  return { isWhole: problems.length === 0 }
+}
+
+function leave({ tell }: Session, lines: string[], summary: string, problems: string[]) {
+  for (const message of problems) tell(message)
+  if (summary === '') tell('Nothing to change')
+  else for (const line of lines) tell(`${line}. Nothing was written. Add --write to write this.`)
+  return { isWhole: problems.length === 0, summary }
+}
+
+async function printLines(host: Host, lines: string[]): Promise<void> {
+  await writeOut(host, lines.map((line) => `${printableLine(line)}\n`).join(''))
+}
+
+/** Sums summaries, such as "2 added, 1 deleted", by collection. */
+class Totals {
+  readonly #counts = new Map<string, Map<string, number>>()
+
+  add(collection: string, summary: string): void {
+    if (summary === '') return
+    const counts = this.#counts.getOrInsertComputed(collection, () => new Map())
+    for (const part of summary.split(', ')) {
+      const [count, ...words] = part.split(' ')
+      const what = words.join(' ')
+      counts.set(what, (counts.get(what) ?? 0) + Number(count))
+    }
+  }
+
+  /** One for each collection. */
+  get lines(): string[] {
+    return [...this.#counts].map(([collection, counts]) => {
+      const parts = [...counts].map(([what, count]) => `${count} ${what}`)
+      return `${collection}: ${parts.join(', ')}`
+    })
+  }
 }
 
 /** What a change would do, without a secret. */

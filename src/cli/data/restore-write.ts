@@ -3,12 +3,18 @@ import { stopSignals } from '../signals.ts'
 import { Progress } from './progress.ts'
 import { contentOf, type Source, type Write } from './restore-plan.ts'
 import { someOf } from './phrases.ts'
+import { digestOf, type Saved, type SavedRecord } from '../../client/edit/saved.ts'
 import type { Session } from './session.ts'
+import type { UndoLog } from './undo-store.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
 
 /** Of a transaction; of bookmarks, which belong together, as much as every bridge takes. */
 const maxBatchBytes = 1_500_000
 const maxTreeBytes = 6_000_000
+/** More ids make reading everything faster. */
+const maxIds = 400
+/** What is kept of a record that was added. */
+const digestBytes = 60
 /** Of a request besides its payload, with its quotes escaped. */
 const overheadBytes = 300
 
@@ -26,15 +32,16 @@ export function stopBetweenBatches({ host, tell }: Session): AbortSignal {
 
 /**
  * Writes the planned records, each on the condition that it has not changed meanwhile. Bookmarks are written in strict transactions; one that
- * another device is faster than is `changed`, and ends the writing.
+ * another device is faster than is `changed`, and ends the writing. `log` keeps what is overwritten.
  */
 export async function writePlan(
   { client, host, tell }: Session,
   source: Source,
   writes: readonly Write[],
-  stopping: AbortSignal,
+  { stopping, log, onWritten }: WriteOptions,
 ): Promise<'written' | 'refused' | 'changed'> {
   if (writes.length === 0) return 'written'
+  log.expect(keptBytes(source, writes), source.collection)
   const progress = new Progress(host)
   const { maxRequests } = await client.info()
   const isTree = source.collection === 'bookmarks'
@@ -44,7 +51,8 @@ export async function writePlan(
   try {
     for await (const part of partsOf(source, writes, maxRequests)) {
       stopping.throwIfAborted()
-      for await (const [{ id }, { status, body }] of send(client, part, isTree)) {
+      log.keep(await savedOf(source, part))
+      for await (const [{ id }, { status, body }] of send(client, part.requests, isTree)) {
         if (status === 200) written += 1
         else if (status === 412) changed += 1
         else if (status === 405) notAllowed += 1
@@ -54,6 +62,7 @@ export async function writePlan(
       if (isTree && changed > 0) break
     }
   } finally {
+    onWritten(written)
     progress.clear()
     tell(`  ${written} written${changed > 0 ? `, ${changed} skipped: changed meanwhile` : ''}`)
   }
@@ -61,6 +70,59 @@ export async function writePlan(
   for (const [reason, ids] of refused) tell(`  ${ids.length} rejected (${reason}): ${someOf(ids)}`)
   if (isTree && changed > 0 && notAllowed === 0) return 'changed'
   return notAllowed === 0 && refused.size === 0 && changed === 0 ? 'written' : 'refused'
+}
+
+interface WriteOptions {
+  stopping: AbortSignal
+  log: UndoLog
+  /** Receives the number of records that were written, also if it rejects. */
+  onWritten(count: number): void
+}
+
+/** Records to write together. */
+interface Part {
+  requests: TransactionRequest[]
+  /** The ids of the records that exist. */
+  overwritten: string[]
+}
+
+/** About how much is kept of what a restore overwrites: each record before and after. */
+function keptBytes({ collection, file }: Source, writes: readonly Write[]): number {
+  const bytesOf = ({ id, savedId, kind }: Write) => {
+    const bytes = Math.max(file.bytesOf(id), file.bytesOf(savedId))
+    if (isOverwritten(kind)) return 2 * bytes
+    return collection === 'bookmarks' ? bytes : digestBytes
+  }
+  return writes.reduce((bytes, write) => bytes + bytesOf(write), 0)
+}
+
+function isOverwritten(kind: Write['kind']): boolean {
+  return kind === 'differs' || kind === 'repaired'
+}
+
+/** What undoes the writing of a part. If one of the records changes before that, it is not written. */
+async function savedOf({ client, collection, keys }: Source, part: Part): Promise<Saved> {
+  const before: SavedRecord[] = []
+  for (let from = 0; from < part.overwritten.length; from += maxIds) {
+    const ids = part.overwritten.slice(from, from + maxIds)
+    for await (const { records } of client.collection(collection).storedPages({ ids }))
+      for (const { id, payload = '' } of records) before.push({ id, payload })
+  }
+  const known = new Set(part.overwritten)
+  const after = part.requests.map(async ({ id, data }) => {
+    const payload = data!.payload ?? ''
+    // Bookmarks depend on each other: taking one back needs what all were.
+    const isWhole = collection === 'bookmarks' || known.has(id)
+    return isWhole ? { id, payload } : { id, digest: await digestOf(payload) }
+  })
+  const { keyId } = client.account
+  return {
+    keyId,
+    collection,
+    keys: { id: 'keys', payload: keys.payload },
+    before,
+    after: await Promise.all(after),
+  }
 }
 
 type Answered = [TransactionRequest, TransactionResponse]
@@ -117,26 +179,24 @@ async function transact(
 }
 
 /** Reads and encrypts records when they are written, in batches within the limits of number and size. */
-async function* partsOf(
-  source: Source,
-  writes: readonly Write[],
-  maxRequests: number,
-): AsyncGenerator<TransactionRequest[]> {
+async function* partsOf(source: Source, writes: readonly Write[], maxRequests: number): AsyncGenerator<Part> {
   const maxBytes = source.collection === 'bookmarks' ? maxTreeBytes : maxBatchBytes
-  let part: TransactionRequest[] = []
+  let part: Part = { requests: [], overwritten: [] }
   let bytes = 0
   for (const write of writes) {
     const request = await requestOf(source, write)
     const size = (request.data!.payload?.length ?? 0) + overheadBytes
-    if (part.length > 0 && (part.length === maxRequests || bytes + size > maxBytes)) {
+    const { length } = part.requests
+    if (length > 0 && (length === maxRequests || bytes + size > maxBytes)) {
       yield part
-      part = []
+      part = { requests: [], overwritten: [] }
       bytes = 0
     }
-    part.push(request)
+    part.requests.push(request)
+    if (isOverwritten(write.kind)) part.overwritten.push(write.id)
     bytes += size
   }
-  if (part.length > 0) yield part
+  if (part.requests.length > 0) yield part
 }
 
 async function requestOf(source: Source, write: Write): Promise<TransactionRequest> {

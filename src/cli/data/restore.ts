@@ -6,7 +6,7 @@ import { Option, partialSuccess, several, UsageError, type CommandFactory } from
 import { writeOut } from '../output.ts'
 import { readMoment, type Moment } from './dates.ts'
 import { readEngines } from './engines.ts'
-import { collectionArguments, describeAccountCommand, folderOption } from './options.ts'
+import { collectionArguments, describeAccountCommand, folderOption, noUndoOption } from './options.ts'
 import { BackupChoice, findBackups } from './restore-choice.ts'
 import { planBookmarks } from './restore-bookmarks.ts'
 import { planIndependent } from './restore-independent.ts'
@@ -14,6 +14,7 @@ import { contentOf, recordLabel, type Plan, type Source, type Wanted } from './r
 import { planUnique, uniqueKeys } from './restore-unique.ts'
 import { stopBetweenBatches, writePlan } from './restore-write.ts'
 import { SavedFile } from './saved-file.ts'
+import { UndoLog } from './undo-store.ts'
 import { countOf, someOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
 import type { AccountOptions } from './bridge-choice.ts'
@@ -49,6 +50,7 @@ export const restoreCommand: CommandFactory = (perform) =>
       '--key <FILE>',
       "the backup's sync key, if the account does not have it: an account file, or the key alone; - is standard input",
     )
+    .addOption(noUndoOption)
     .action(perform((host, folder, named = [], options) => restore(folder, named, options, host)))
 
 interface RestoreOptions extends AccountOptions {
@@ -59,6 +61,7 @@ interface RestoreOptions extends AccountOptions {
   folder?: string
   id?: string[]
   key?: string
+  undo?: boolean
 }
 
 /**
@@ -84,17 +87,25 @@ async function restore(given: string, named: string[], options: RestoreOptions, 
     const engines = await readEngines(client)
     const unsynced = new Set(engines === null ? [] : firefoxCollections.filter((name) => !engines[name]))
     const stopping = options.write ? stopBetweenBatches(session) : null
-    const run = new Run(session, wanted, stopping, unsynced)
+    const log = new UndoLog(session, 'restore', stopping !== null && options.undo !== false)
+    const run = new Run(session, wanted, stopping && { stopping, log }, unsynced)
     let isDone = isAll
-    for (const collection of whole) {
-      stopping?.throwIfAborted()
-      const file = await SavedFile.open(choice.backup.path, collection)
-      try {
-        isDone = (await run.restore({ collection, client, file, ...choice.keys })) && isDone
-      } finally {
-        await file.close()
+    try {
+      for (const collection of whole) {
+        stopping?.throwIfAborted()
+        const file = await SavedFile.open(choice.backup.path, collection)
+        try {
+          isDone = (await run.restore({ collection, client, file, ...choice.keys })) && isDone
+        } finally {
+          await file.close()
+        }
       }
+    } catch (error) {
+      // What was sent last may be written.
+      log.end(`${countOf(run.written, 'record')} or more`)
+      throw error
     }
+    log.end(run.written > 0 ? countOf(run.written, 'record') : '')
     const absent = [...new Set(ids)].filter((id) => !run.found.has(id))
     if (absent.length > 0) tell(`Not found in the backup: ${absent.map(printableLine).join(' ')}`)
     if (!stopping)
@@ -111,19 +122,21 @@ class Run {
   readonly found = new Set<string>()
   /** How many records were found to write. */
   planned = 0
+  /** The number of records that were written. */
+  written = 0
 
   constructor(
     private readonly session: Session,
     private readonly wanted: Wanted,
     /** Null for a preview. */
-    private readonly stopping: AbortSignal | null,
+    private readonly writing: { stopping: AbortSignal; log: UndoLog } | null,
     private readonly unsynced: ReadonlySet<string>,
   ) {}
 
   /** Restores a collection, or shows what that would write; false if something is left. */
   async restore(source: Source): Promise<boolean> {
     const { collection, file } = source
-    const { session, wanted, stopping } = this
+    const { session, wanted, writing } = this
     const { tell } = session
     for (const id of wanted.ids ?? []) if (file.has(id)) this.found.add(id)
     try {
@@ -134,11 +147,14 @@ class Run {
         if (plan.writes.length > 0 && this.unsynced.has(collection)) tell(`  ${notSynced}`)
         const { unreadable, faulty, problems } = plan
         const isWhole = unreadable.length + faulty.length + problems.length === 0
-        if (!stopping) {
+        if (!writing) {
           await preview(session, source, plan)
           return isWhole
         }
-        const result = await writePlan(session, source, plan.writes, stopping)
+        const result = await writePlan(session, source, plan.writes, {
+          ...writing,
+          onWritten: (count) => (this.written += count),
+        })
         // The tree has changed meanwhile: the restore is planned again for what is there now.
         if (result !== 'changed' || attempt === maxAttempts) return result === 'written' && isWhole
       }

@@ -44,6 +44,11 @@ export class SavedFile {
     return this.places.has(id)
   }
 
+  /** The size of a record that the file has, in bytes; 0 for others. */
+  bytesOf(id: string): number {
+    return this.places.get(id)?.length ?? 0
+  }
+
   /** Reads a record that the file has. */
   async read(id: string): Promise<StoredRecord> {
     const { offset, length } = this.places.get(id)!

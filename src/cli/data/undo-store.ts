@@ -1,23 +1,25 @@
 import {
   closeSync,
   existsSync,
+  fsyncSync,
   mkdirSync,
   openSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  writeSync,
 } from 'node:fs'
 import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
-import { fieldsOf, listOf, numberOf, textOf, textsOf } from '../../client/fields.ts'
+import { fieldsOf, listOf, numberOf, textOf, textsOf, type Fields } from '../../client/fields.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { writeWhole } from './whole-file.ts'
 import { isConfirmed } from './ask.ts'
 import type { Account } from '../../client/account.ts'
 import type { Edits, SaveOptions, SaveResult } from '../../client/edit/save.ts'
-import type { Saved, SavedRecord } from '../../client/edit/saved.ts'
+import type { Saved, SavedRecord, WrittenRecord } from '../../client/edit/saved.ts'
 import type { Session } from './session.ts'
 import type { Host } from '../host.ts'
 
@@ -95,9 +97,13 @@ function pathOf(folder: string, number: number): string {
 function readEntry(folder: string, number: number): UndoEntry | null {
   try {
     const bytes = statSync(pathOf(folder, number)).size
-    if (bytes > maxBytes) return null
-    const entry = fieldsOf(JSON.parse(readFileSync(pathOf(folder, number), 'utf8')))
-    const saved = listOf(entry.saved).map(fieldsOf)
+    // A command that writes in parts only estimates its size.
+    if (bytes > 2 * maxBytes) return null
+    const [first = '', ...more] = readFileSync(pathOf(folder, number), 'utf8').split('\n')
+    const lines = [fieldsOf(JSON.parse(first)), ...more.map(readLine)]
+    // Newest first, as an interrupted command that was continued keeps them.
+    const saved = lines.toReversed().flatMap((line) => listOf(line.saved).map(fieldsOf))
+    const entry: Fields = Object.assign({}, ...lines)
     return {
       number,
       command: textOf(entry.command),
@@ -110,7 +116,7 @@ function readEntry(folder: string, number: number): UndoEntry | null {
         collection: textOf(collection),
         keys: savedRecord(keys),
         before: listOf(before).map(savedRecord),
-        after: listOf(after).map(savedRecord),
+        after: listOf(after).map(writtenRecord),
       })),
     }
   } catch {
@@ -123,9 +129,39 @@ function savedRecord(value: unknown): SavedRecord {
   return { id: textOf(id), payload: textOf(payload) }
 }
 
+function writtenRecord(value: unknown): WrittenRecord {
+  const { id, digest } = fieldsOf(value)
+  return typeof digest === 'string' ? { id: textOf(id), digest } : savedRecord(value)
+}
+
+/** A line that was added to an entry; empty if writing it was interrupted: nothing was sent then. */
+function readLine(text: string): Fields {
+  try {
+    return fieldsOf(JSON.parse(text))
+  } catch {
+    return {}
+  }
+}
+
 /** Marks an entry as taken back, so that the next `undo` takes the one before it. Throws `ClientError`. */
 export function markUndone(owner: Owner, entry: UndoEntry, host: Host): void {
-  writeEntry(undoFolder(owner, host), { ...entry, isUndone: true }, host)
+  addLine(undoFolder(owner, host), entry.number, { isUndone: true })
+}
+
+/** Adds to an entry: each line replaces fields of the ones before it, and adds to what was saved. Throws `ClientError`. */
+function addLine(folder: string, number: number, line: Partial<UndoEntry>): void {
+  const path = pathOf(folder, number)
+  try {
+    const file = openSync(path, 'a', 0o600)
+    try {
+      writeSync(file, `\n${JSON.stringify(line)}`)
+      fsyncSync(file)
+    } finally {
+      closeSync(file)
+    }
+  } catch (error) {
+    throw new ClientError(`Cannot write ${path} (${reasonOf(error)})`)
+  }
 }
 
 function writeEntry(folder: string, { number, ...entry }: UndoEntry, host: Pick<Host, 'environment'>): void {
@@ -146,6 +182,8 @@ export class UndoLog {
   readonly #folder: string
 
   #intent: Intent | undefined
+  /** What the parts need. */
+  #bytes = 0
   /** What the interrupted command has kept. */
   #former: Saved[] = []
 
@@ -194,11 +232,53 @@ export class UndoLog {
       this.#entry = { ...this.#newEntry(number), saved: [saved, ...this.#former] }
       writeEntry(this.#folder, this.#entry, this.#session.host)
     } catch (error) {
-      const reason = error instanceof ClientError ? error.message : `${this.#folder} (${reasonOf(error)})`
-      throw new ClientError(
-        `Nothing was written: what this changes cannot be saved: ${reason}. Use --no-undo to change it without a way back`,
-      )
+      throw this.#cannotKeep(error, 'Nothing was written')
     }
+  }
+
+  /** Saves some of the edits of a command, and keeps what they overwrite, beside what others of it did. Rejects with `ClientError`. */
+  savePart(edits: Edits, options: SaveOptions): Promise<SaveResult> {
+    return this.#session.client.edit(edits, { ...options, onWrite: (saved) => this.keep(saved) })
+  }
+
+  /** Asks whether to go on without a way back if what is to be kept of a part is too large. Throws `ClientError` if not. */
+  expect(bytes: number, part: string): void {
+    if (!this.#isOn) return
+    this.#bytes += bytes
+    if (this.#bytes > maxBytes) this.#askWithout(this.#bytes, `${part} is not written`)
+  }
+
+  /** Keeps a part of what is about to be overwritten. Throws `ClientError`. */
+  keep(saved: Saved): void {
+    if (!this.#isOn) return
+    try {
+      if (this.#entry === null) {
+        this.#entry = this.#begin()
+        writeEntry(this.#folder, this.#entry, this.#session.host)
+      }
+      addLine(this.#folder, this.#entry.number, { saved: [saved] })
+    } catch (error) {
+      throw this.#cannotKeep(error, 'Not written')
+    }
+  }
+
+  /** Says how to take back the parts that were kept; `summary` says in numbers what was done, empty if nothing was. */
+  end(summary: string): void {
+    if (!this.#isOn || this.#entry === null) return
+    const { number } = this.#entry
+    if (summary === '') this.#drop()
+    else {
+      addLine(this.#folder, number, { summary })
+      this.#session.tell(`To take this back: sync-bridge undo ${number} --write`)
+    }
+    this.#rotate()
+  }
+
+  #cannotKeep(error: unknown, effect: string): ClientError {
+    const reason = error instanceof ClientError ? error.message : `${this.#folder} (${reasonOf(error)})`
+    return new ClientError(
+      `${effect}: what this changes cannot be saved: ${reason}. Use --no-undo to change it without a way back`,
+    )
   }
 
   /** Keeps what was written in the end, and says how to take it back. `summary` says in numbers what was done. */
@@ -238,10 +318,10 @@ export class UndoLog {
     }
   }
 
-  #askWithout(bytes: number): void {
+  #askWithout(bytes: number, effect = 'Nothing was written'): void {
     const question = `What this changes is too large to be saved (${Math.round(bytes / 1_000_000)} MB): it cannot be undone. Change it anyway?`
-    if (!isConfirmed(question, 'Use --no-undo to change it without a way back'))
-      throw new ClientError('Nothing was written')
+    if (!isConfirmed(question, 'Use --no-undo to change it without a way back', effect))
+      throw new ClientError(effect)
     this.#isOn = false
     this.#drop()
   }
@@ -253,7 +333,8 @@ export class UndoLog {
       const path = pathOf(this.#folder, number)
       count += 1
       bytes += statSync(path, { throwIfNoEntry: false })?.size ?? 0
-      if (count > maxEntries || bytes > maxBytes) rmSync(path, { force: true })
+      // The newest has just been promised.
+      if (count > maxEntries || (bytes > maxBytes && count > 1)) rmSync(path, { force: true })
     }
   }
 }

@@ -1,11 +1,12 @@
 import { modelOf } from '../../client/edit/models.ts'
-import { undoing } from '../../client/edit/saved.ts'
+import { undoing, undoSteps } from '../../client/edit/saved.ts'
 import { ClientError } from '../../client/errors.ts'
 import { Argument, UsageError, wholeNumber, type CommandFactory } from '../command.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
 import { print } from '../output.ts'
-import { codeOf, showOrMake } from './change.ts'
+import { codeOf, showOrMakeAll, type Change } from './change.ts'
 import { describeAccountCommand, noUndoOption } from './options.ts'
+import { countOf, someOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
 import { markUndone, readEntries, type UndoEntry } from './undo-store.ts'
 
@@ -67,15 +68,22 @@ async function takeBack(
   tell(
     `${number}: ${command}, ${new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')} UTC${summary && `, ${summary}`}`,
   )
-  let isWhole = true
-  for (const saved of entry.saved) {
-    const { collection } = saved
-    const { edits, shown } = await undoing(client, saved)
-    const now = [...(await modelOf(collection).load(client, edits)).values()]
-    const change = { collection, edits, shown, now }
-    const made = await showOrMake(session, change, { command: 'undo', write, hasUndo })
-    isWhole &&= made.isWhole
+  const unreadable: string[] = []
+  async function* changes(): AsyncGenerator<Change> {
+    for (const saved of undoSteps(entry.saved)) {
+      const { collection } = saved
+      const undone = await undoing(client, saved)
+      unreadable.push(...undone.unreadable)
+      const now = await modelOf(collection).load(client, undone.edits)
+      yield { collection, edits: undone.edits, shown: undone.shown, now: [...now.values()] }
+    }
   }
+  const made = await showOrMakeAll(session, changes(), { command: 'undo', write, hasUndo })
+  if (unreadable.length > 0)
+    tell(
+      `${countOf(unreadable.length, 'record')} ${unreadable.length === 1 ? 'stays, because the key does not decrypt it' : 'stay, because the key does not decrypt them'}: ${someOf(unreadable)}`,
+    )
+  const isWhole = made.isWhole && unreadable.length === 0
   if (write) markUndone(client.account, entry, host)
   return codeOf(isWhole)
 }

@@ -1,4 +1,4 @@
-import { collectionKeys, decryptRecord, type KeyPair } from '../crypto.ts'
+import { collectionKeys, decryptRecord, type ClearRecord, type KeyPair } from '../crypto.ts'
 import { ClientError } from '../errors.ts'
 import { modelOf } from './models.ts'
 import type { ReadOptions, StoredRecord, SyncRecord } from '../collection.ts'
@@ -14,7 +14,14 @@ export interface Saved {
   keys: SavedRecord
   /** The records that were overwritten; none for those that were added. */
   before: SavedRecord[]
-  after: SavedRecord[]
+  after: WrittenRecord[]
+}
+
+/** A record that was written. A digest of its payload is enough for one that was added and does not depend on others. */
+export interface WrittenRecord {
+  id: string
+  payload?: string
+  digest?: string
 }
 
 /** A record as it was stored. */
@@ -96,6 +103,8 @@ async function readKeys(client: KeyClient): Promise<SavedRecord> {
 export interface Undoing {
   edits: (Edit | RecordEdit)[]
   shown: SyncRecord[]
+  /** The ids of records that stay as they are because the key does not decrypt what was overwritten or written. */
+  unreadable: string[]
 }
 
 /**
@@ -111,23 +120,95 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
       field: 'syncKey',
     })
   })
-  const open = async ({ id, payload }: SavedRecord): Promise<SyncRecord> => {
-    const clear = await decryptRecord(keysOf(collection), { id, payload }).catch(() => null)
-    return { collection, stored: { id, last_modified: 0, payload }, clear, problem: null }
-  }
-  const before = await Promise.all(saved.before.map(open))
-  const after = await Promise.all(saved.after.map(open))
   const model = modelOf(collection)
-  const touched = new Map(after.map((record) => [record.stored.id, record]))
+  const touched = new Set(saved.after.map(({ id }) => id))
   // The others are what the undone bookmarks must fit into.
   const now = await model.load(
     client,
-    [...touched.keys()].map((id) => ({ op: 'remove', id })),
+    [...touched].map((id) => ({ op: 'remove', id })),
     signal,
   )
-  const others = [...now.values()].filter(({ stored }) => !touched.has(stored.id))
-  const shown = [...others, ...after]
-  return { edits: model.between(model.read(shown), model.read([...others, ...before])), shown }
+  const recordOf = (id: string, clear: ClearRecord | null): SyncRecord => {
+    return { collection, stored: { id, last_modified: 0 }, clear, problem: null }
+  }
+  const open = async ({ id, payload, digest }: WrittenRecord): Promise<SyncRecord> => {
+    if (digest === undefined)
+      return recordOf(id, await decryptRecord(keysOf(collection), { id, payload }).catch(() => null))
+    const found = now.get(id)
+    const isAsWritten = found && (await digestOf(found.stored.payload ?? '')) === digest
+    // Any other record differs from an empty one, and so stays.
+    return isAsWritten ? found : recordOf(id, { id })
+  }
+  const before = await Promise.all(saved.before.map(open))
+  const after = await Promise.all(saved.after.map(open))
+  const unreadable = new Set(
+    [...before, ...after].filter(({ clear }) => clear === null).map(({ stored }) => stored.id),
+  )
+  const isReadable = ({ stored }: SyncRecord) => !unreadable.has(stored.id)
+  const isOther = ({ stored }: SyncRecord) => !touched.has(stored.id) || unreadable.has(stored.id)
+  const others = [...now.values()].filter(isOther)
+  const shown = [...others, ...after.filter(isReadable)]
+  const wanted = [...others, ...before.filter(isReadable)]
+  return {
+    edits: model.between(model.read(shown), model.read(wanted)),
+    shown,
+    unreadable: [...unreadable],
+  }
+}
+
+/** Identifies a payload; short, because many are kept. */
+export async function digestOf(payload: string): Promise<string> {
+  const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(payload))
+  return btoa(String.fromCharCode(...new Uint8Array(bytes, 0, 12)))
+}
+
+/** More ids would be slower to find than everything. */
+const maxIds = 400
+
+/**
+ * What to undo one after the other, of what was saved, newest first: bookmarks together, because they depend on each other, and other records
+ * in parts that are found by their ids.
+ */
+export function undoSteps(newestFirst: readonly Saved[]): Saved[] {
+  const steps: Saved[] = []
+  for (const saved of newestFirst) {
+    const last = steps.at(-1)
+    if (saved.collection === 'bookmarks' && last?.collection === 'bookmarks' && isOfOneTime(saved, last))
+      steps[steps.length - 1] = joined(saved, last)
+    else if (saved.collection === 'bookmarks') steps.push(saved)
+    else steps.push(...partsOf(saved))
+  }
+  return steps
+}
+
+function isOfOneTime(one: Saved, other: Saved): boolean {
+  return one.keyId === other.keyId && one.keys.payload === other.keys.payload
+}
+
+function joined(older: Saved, newer: Saved): Saved {
+  const before = new Map(newer.before.map((record) => [record.id, record]))
+  const after = new Map(newer.after.map((record) => [record.id, record]))
+  const former = new Map(older.before.map((record) => [record.id, record]))
+  for (const written of older.after) {
+    const { id } = written
+    // What the newer write did not find there was never applied.
+    if (after.has(id) && before.get(id)?.payload !== written.payload) continue
+    const first = former.get(id)
+    if (first) before.set(id, first)
+    else before.delete(id)
+    if (!after.has(id)) after.set(id, written)
+  }
+  return { ...newer, before: [...before.values()], after: [...after.values()] }
+}
+
+function partsOf(saved: Saved): Saved[] {
+  const before = new Map(saved.before.map((record) => [record.id, record]))
+  const parts: Saved[] = []
+  for (let from = 0; from < saved.after.length; from += maxIds) {
+    const after = saved.after.slice(from, from + maxIds)
+    parts.push({ ...saved, after, before: after.flatMap(({ id }) => before.get(id) ?? []) })
+  }
+  return parts
 }
 
 interface UndoClient extends KeyClient {
