@@ -270,3 +270,9 @@ function fromHex(text: string): Bytes {
 function toHex(bytes: Bytes): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
+
+/** Identifies a payload; short, because many are kept. */
+export async function digestOf(payload: string): Promise<string> {
+  const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(payload))
+  return btoa(String.fromCharCode(...new Uint8Array(bytes, 0, 12)))
+}

@@ -139,30 +139,37 @@ class Run {
     const { session, wanted, writing } = this
     const { tell } = session
     for (const id of wanted.ids ?? []) if (file.has(id)) this.found.add(id)
-    try {
-      for (let attempt = 1; ; attempt += 1) {
-        const plan = await planCollection(source, wanted)
-        report(session, collection, plan, wanted.overwrites)
-        this.planned += plan.writes.length
-        if (plan.writes.length > 0 && this.unsynced.has(collection)) tell(`  ${notSynced}`)
-        const { unreadable, faulty, problems } = plan
-        const isWhole = unreadable.length + faulty.length + problems.length === 0
-        if (!writing) {
-          await preview(session, source, plan)
-          return isWhole
-        }
-        const result = await writePlan(session, source, plan.writes, {
-          ...writing,
-          onWritten: (count) => (this.written += count),
-        })
-        // The tree has changed meanwhile: the restore is planned again for what is there now.
-        if (result !== 'changed' || attempt === maxAttempts) return result === 'written' && isWhole
+    for (let attempt = 1; ; attempt += 1) {
+      const plan = await this.#plan(source)
+      if (plan === null) return false
+      report(session, collection, plan, wanted.overwrites)
+      this.planned += plan.writes.length
+      if (plan.writes.length > 0 && this.unsynced.has(collection)) tell(`  ${notSynced}`)
+      const { unreadable, faulty, problems } = plan
+      const isWhole = unreadable.length + faulty.length + problems.length === 0
+      if (!writing) {
+        await preview(session, source, plan)
+        return isWhole
       }
+      const result = await writePlan(session, source, plan.writes, {
+        ...writing,
+        onWritten: (count) => (this.written += count),
+      })
+      // The tree has changed meanwhile: the restore is planned again for what is there now.
+      if (result !== 'changed' || attempt === maxAttempts) return result === 'written' && isWhole
+    }
+  }
+
+  /** Null if the collection can't be read, and says why: the others can be restored. */
+  async #plan(source: Source): Promise<Plan | null> {
+    try {
+      return await planCollection(source, this.wanted)
     } catch (error) {
-      // The keys could be read, so the address is right.
-      if (!(error instanceof ClientError) || error.errno !== errno.unknownPath) throw error
-      tell(`${collection}: cannot be read: this bridge does not expose this collection`)
-      return false
+      if (!(error instanceof ClientError) || error.field !== null) throw error
+      const isHidden = error.errno === errno.unknownPath
+      const reason = isHidden ? 'this bridge does not expose this collection' : error.message
+      this.session.tell(`${source.collection}: cannot be read: ${reason}`)
+      return null
     }
   }
 }

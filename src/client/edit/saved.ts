@@ -1,4 +1,4 @@
-import { collectionKeys, decryptRecord, type ClearRecord, type KeyPair } from '../crypto.ts'
+import { collectionKeys, decryptRecord, digestOf, type ClearRecord, type KeyPair } from '../crypto.ts'
 import { ClientError } from '../errors.ts'
 import { modelOf } from './models.ts'
 import type { ReadOptions, StoredRecord, SyncRecord } from '../collection.ts'
@@ -154,12 +154,6 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
     shown,
     unreadable: [...unreadable],
   }
-}
-
-/** Identifies a payload; short, because many are kept. */
-export async function digestOf(payload: string): Promise<string> {
-  const bytes = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(payload))
-  return btoa(String.fromCharCode(...new Uint8Array(bytes, 0, 12)))
 }
 
 /** More ids would be slower to find than everything. */
