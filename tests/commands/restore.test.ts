@@ -205,9 +205,7 @@ describe('restore', () => {
     const again = await run(user, command)
 
     const unknown = 'No response: the write may have been applied. Check before you repeat it.\n'
-    expect(stopped.said).toMatch(
-      / {2}50 written\nTo take this back: sync-bridge undo \d+ --write\n/,
-    )
+    expect(stopped.said).toMatch(/ {2}50 written\nTo take this back: sync-bridge undo \d+ --write\n/)
     expect(stopped.said).toEndWith(unknown)
     expect(stopped.code).toBe(1)
     expect(again.said).toContain('forms: 0 to write, 0 different')

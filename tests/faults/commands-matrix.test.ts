@@ -27,9 +27,24 @@ const valid: Record<string, Omit<ClearRecord, 'id'>> = {
 const names = Object.keys(valid)
 /** Unlike the record of any engine. */
 const hostile = {
-  ...{ type: ['folder'], title: {}, bmkUri: 5, children: 'x', parentid: [], tags: { length: -1 } },
-  ...{ hostname: null, username: [], password: {}, histUri: ['a'], visits: { length: 9 }, name: 7, value: 8 },
-  ...{ entry: 'text', clientName: {}, tabs: 'x', extId: 1, data: [] },
+  type: ['folder'],
+  title: {},
+  bmkUri: 5,
+  children: 'x',
+  parentid: [],
+  tags: { length: -1 },
+  hostname: null,
+  username: [],
+  password: {},
+  histUri: ['a'],
+  visits: { length: 9 },
+  name: 7,
+  value: 8,
+  entry: 'text',
+  clientName: {},
+  tabs: 'x',
+  extId: 1,
+  data: [],
 }
 
 const json = (status: number, number: number): Fault => {
