@@ -338,6 +338,17 @@ describe('edit', () => {
     expect(after).toContain('\n  b|bookmark|Title b|')
   })
 
+  it('says that its file cannot be written', async () => {
+    const { run } = await someone()
+
+    const { code, errors } = await run(['edit'], { EDITOR: 'true', TMPDIR: '/nowhere' })
+
+    expect([code, errors]).toEqual([
+      1,
+      'sync-bridge: Nothing was changed: cannot write /nowhere (no such file)\n',
+    ])
+  })
+
   it('leaves nothing decrypted after it was killed, but names what was saved in the editor', async () => {
     const { run, account } = await someone()
     const seen = join(dirname(account), 'seen')

@@ -90,13 +90,15 @@ const maxAttempts = 10
 
 /** Opens an editor until its file can be read, and applies it. The file is kept if it could not be saved. */
 async function editInEditor(session: Session, shown: Shown, settings: Settings): Promise<number> {
-  const path = join(mkdtempSync(join(tmpdir(), 'sync-bridge-')), 'bookmarks.txt')
+  const path = orUnwritable(tmpdir(), () =>
+    join(mkdtempSync(join(tmpdir(), 'sync-bridge-')), 'bookmarks.txt'),
+  )
   let isDone = false
   const note = noteDraft(path, session.host.environment)
   try {
     let text = formatBookmarks(shown.tree, shown.folder, shown.asOfMs)
     for (let attempts = 1; ; attempts += 1) {
-      writeFileSync(path, text, { mode: 0o600 })
+      orUnwritable(path, () => writeFileSync(path, text, { mode: 0o600 }))
       utimesSync(path, neverSaved, neverSaved)
       await runEditor(session, path)
       const edited = readGiven(path)
@@ -118,6 +120,15 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
     if (isChanged && withoutComments(readIfAny(path)) !== '') session.tell(keptLines(path))
     else rmSync(dirname(path), { recursive: true, force: true })
     if (note !== null) rmSync(note, { force: true })
+  }
+}
+
+/** Throws `ClientError` if the file can't be written. */
+function orUnwritable<Result>(path: string, write: () => Result): Result {
+  try {
+    return write()
+  } catch (error) {
+    throw new ClientError(`Nothing was changed: cannot write ${path} (${reasonOf(error)})`)
   }
 }
 
