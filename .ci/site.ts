@@ -50,7 +50,7 @@ function frontPage(html: string, source: string): string {
     [/<img src="images\/explorer.png" alt="([^"]*)"[^>]*>/, (_, alt) => picture('explorer', alt!)],
     [/(?=<h2 id="your-own-data">)/, figures],
     [/(?=<h2 id="alternatives">)/, cast],
-    ...(source === '' ? [] : [[cloning, (_, rest) => cloned(source, rest!)] satisfies Edit]),
+    ...(source === '' ? [] : [[install, (line) => cloneAfter(line!, source)] satisfies Edit]),
   ])
 }
 
@@ -71,11 +71,11 @@ const cast = `<figure><div class="wide"><div id="cast"></div></div>
 <figcaption>Recorded from a run with a made-up account, with shorter pauses. <a href="${castFile}">The recording as a file</a></figcaption></figure>
 `
 
-// Removes the placeholder and its explanation, because the address is known.
-const cloning = /git clone REPOSITORY(.*?) +# REPOSITORY .*\nmake run +#/
+// A reader of the site has no clone yet.
+const install = /sudo apt-get install .*\n(?=make run )/
 
-function cloned(source: string, rest: string): string {
-  return `git clone ${Bun.escapeHTML(source)}${rest}\nmake run   #`
+function cloneAfter(line: string, source: string): string {
+  return `${line}git clone ${Bun.escapeHTML(source)} sync-bridge &amp;&amp; cd sync-bridge\n`
 }
 
 type Edit = readonly [place: RegExp, replacement: string | ((...groups: string[]) => string)]

@@ -32,7 +32,9 @@ async function hide(name: string) {
     return JSON.stringify({ data: data.filter(({ id }) => id !== name) })
   }
   proxy.plan(({ path }) => {
-    if (path.endsWith('/collections')) return { kind: 'rewrite', body: withoutIt }
+    // The number counts what is hidden, too.
+    const headers = { 'Total-Records': null, 'Total-Objects': null }
+    if (path.endsWith('/collections')) return { kind: 'rewrite', body: withoutIt, headers }
     return path.includes(`/${name}/`) ? { kind: 'status', status: 404, body } : null
   })
   return proxy

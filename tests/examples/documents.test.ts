@@ -95,6 +95,8 @@ describe('docs/your-data.md', () => {
     // These two run until Ctrl+C; tests/operate/words.test.ts checks their arguments.
     const listing = take(page, 'sync-bridge open').replace(/^sync-bridge open.*$/m, '')
     take(page, 'sync-bridge watch')
+    // It waits for a browser; tests/browser/own-pages.test.ts runs it.
+    take(page, 'open --edit')
     // These open an editor and ask for a password; tests/commands/edit.test.ts runs them.
     take(page, 'sync-bridge set')
     const names = [

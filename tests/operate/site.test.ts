@@ -112,8 +112,12 @@ describeMade('the cast', () => {
     expect(times.at(-1)).toBeWithin(15, 30)
     expect(shown()).toContain('$ sync-bridge connect\r\n')
     expect(shown()).toContain('Found 272 bookmarks, 3 devices\r\nConnected.')
-    expect(shown()).toMatch(/\$ sync-bridge export bookmarks .*\r\n[^$]*Wrote bookmarks.html\r\n/)
-    expect(shown()).toMatch(/\$ sync-bridge restore .* --write\r\n[^]*38 written\r\n\$ $/)
+    expect(shown()).toMatch(
+      /\$ sync-bridge export bookmarks .*\r\n[^$]*Wrote 272 bookmarks to bookmarks.html\r\n/,
+    )
+    expect(shown()).toMatch(
+      /\$ sync-bridge restore .* --write\r\n[^]*38 written\r\nTo take this back: .*\r\n\$ $/,
+    )
   })
 
   it('shows no secret, and nothing of the machine that made it', () => {

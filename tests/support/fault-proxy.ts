@@ -28,7 +28,8 @@ export type Fault =
   | {
       kind: 'rewrite'
       status?: number
-      headers?: Record<string, string>
+      /** Null removes a header. */
+      headers?: Record<string, string | null>
       body?: string | ((real: string) => string)
     }
 
@@ -240,7 +241,9 @@ async function applyAfter(fault: LateFault, exchange: Exchange): Promise<boolean
       const changed = typeof fault.body === 'function' ? fault.body(text) : (fault.body ?? text)
       const headers = new Headers(real.headers)
       for (const name of ['Transfer-Encoding', 'Content-Length', 'Connection']) headers.delete(name)
-      for (const [name, value] of Object.entries(fault.headers ?? {})) headers.set(name, value)
+      for (const [name, value] of Object.entries(fault.headers ?? {}))
+        if (value === null) headers.delete(name)
+        else headers.set(name, value)
       const status = fault.status ?? Number(real.start.split(' ')[1])
       return answer(client, { status, headers: headers.toJSON(), body: changed })
     }
