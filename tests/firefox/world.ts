@@ -74,9 +74,11 @@ export async function startWorld(): Promise<World> {
   const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
   const bucket = new KintoClient(`${bridge.url}/v1`, { headers }).bucket(user.clientState)
   const syncKeys = keyPairFromHex(user.syncKey.toString('hex'))
-  // Read again each time, because Firefox creates new keys after a wipe.
+  let reading: Promise<{ data: SealedRecord }> | null = null
+  // Read again each time, because Firefox creates new keys after a wipe; once for records that are decrypted at the same time.
   const keysOf = async (collection: string): Promise<KeyPair> => {
-    const { data } = await bucket.collection('crypto').getRecord<SealedRecord>('keys')
+    reading ??= bucket.collection('crypto').getRecord<SealedRecord>('keys')
+    const { data } = await reading.finally(() => (reading = null))
     return (await collectionKeys(syncKeys, data))(collection)
   }
   const pull = async (collection: string) => {
