@@ -25,6 +25,7 @@ const histories: Record<string, string> = {
 }
 
 interface Desktop {
+  profile: string
   /** The search path of programs. */
   path: string
   /** Has the process id of the browser. */
@@ -33,13 +34,13 @@ interface Desktop {
   history: string
 }
 
-/** A folder with a program `xdg-open` that opens this browser. */
+/** A new profile of this browser, and a folder with a program `xdg-open` that opens it. */
 function desktop(name: string, profile: string): Desktop {
   const pidFile = join(profile, 'test-pid')
   const command = `echo $$ > ${pidFile}; exec ${dieWithParent('TERM').join(' ')} ${browsers[name]!(profile)} "$@" 2>/dev/null`
   const folder = makeFolder({ 'xdg-open': `#!/bin/sh\nexport HOME=${profile}\n${command}\n` })
   chmodSync(join(folder, 'xdg-open'), 0o755)
-  return { path: `${folder}:/usr/bin:/bin`, pidFile, history: join(profile, histories[name]!) }
+  return { profile, path: `${folder}:/usr/bin:/bin`, pidFile, history: join(profile, histories[name]!) }
 }
 
 /** Every file below a folder, with its bytes. */
@@ -56,8 +57,9 @@ function holding(files: [path: string, bytes: Buffer][], text: string): string[]
   return files.filter(([, bytes]) => forms.some((form) => bytes.includes(form))).map(([path]) => path)
 }
 
-/** Ends a browser once it has written a page to its history, which takes Chromium ten seconds. */
+/** Ends a browser once it has started, and has written a page to its history, which takes Chromium ten seconds. */
 async function close({ pidFile, history }: Desktop, page: string): Promise<void> {
+  await eventually('the browser has started', () => existsSync(pidFile) && statSync(pidFile).size > 0)
   const pid = Number(readFileSync(pidFile, 'utf8'))
   await eventually('its history is written', () =>
     [history, `${history}-wal`].some((path) => existsSync(path) && readFileSync(path).includes(page)),
@@ -72,14 +74,7 @@ describe.each(Object.keys(browsers))('%s', (name) => {
     const { sandbox, user } = bridge
     fillSampleData(sandbox, user, { bookmarks: 20, history: 10 })
     const values = valuesOf(sandbox, user)
-    const profile = makeFolder()
-    const own = desktop(name, profile)
-    const { path } = own
-    const environment = { PATH: path, DISPLAY: ':none', SYNC_BRIDGE_ACCOUNT: accountFile(values) }
-    await using opened = start(['open'], { environment })
-    await eventually('the page has got the account', () => opened.errors().includes('The link was used'))
-    await eventually('it has read everything', () => wasRead(sandbox.requests.storage.entries))
-    await close(own, `${new URL(/http:\S+#/.exec(opened.errors())![0]).origin}/explore`)
+    const account = accountFile(values)
     await using shown: Running = start(['sandbox', '--port', '0'])
     const [, file] = await shown.line(/^ {2}\. (\S+)$/)
     const sample = readFileSync(file!, 'utf8')
@@ -87,15 +82,26 @@ describe.each(Object.keys(browsers))('%s', (name) => {
       (await shown.line(/^(http\S+\/explore#\S+)$/))[1]!,
       (await shown.line(/^ {2}(http\S+\/docs#\S+)$/))[1]!,
     ]
-    for (const [index, link] of links.entries()) {
-      const visit = Bun.spawn([join(path.split(':')[0]!, 'xdg-open'), link], { env: { PATH: path } })
-      const used = () => shown.lines.filter((line) => line.startsWith('The link was used')).length
-      await eventually('the page has got the account', () => used() > index)
+    const openedBy = async (own: Desktop) => {
+      const environment = { PATH: own.path, DISPLAY: ':none', SYNC_BRIDGE_ACCOUNT: account }
+      await using opened = start(['open'], { environment })
+      await eventually('the page has got the account', () => opened.errors().includes('The link was used'))
+      await eventually('it has read everything', () => wasRead(sandbox.requests.storage.entries))
+      await close(own, `${new URL(/http:\S+#/.exec(opened.errors())![0]).origin}/explore`)
+    }
+    const used = () => shown.lines.filter((line) => line.startsWith('The link was used')).length
+    const visited = async (own: Desktop, link: string) => {
+      const visit = Bun.spawn([join(own.path.split(':')[0]!, 'xdg-open'), link], { env: { PATH: own.path } })
+      await eventually('both pages have got the account', () => used() === links.length)
       await close(own, link.replace(/#.*/, ''))
       await visit.exited
     }
+    const desktops = Array.from({ length: 3 }, () => desktop(name, makeFolder()))
+    const [first, second, third] = desktops as [Desktop, Desktop, Desktop]
 
-    const files = filesIn(profile)
+    // Together, because each browser waits before it writes its history.
+    await Promise.all([openedBy(first), visited(second, links[0]!), visited(third, links[1]!)])
+    const files = desktops.flatMap(({ profile }) => filesIn(profile))
     const secrets = ['BEARER_TOKEN', 'SYNC_KEY'].flatMap((line) =>
       [
         sample,
@@ -105,7 +111,7 @@ describe.each(Object.keys(browsers))('%s', (name) => {
       ].map((lines) => new RegExp(`\\b${line}='?([^'\\n]+)`).exec(lines)![1]!),
     )
     // Else the search would prove nothing.
-    expect(holding(files, '/explore')).toContain(own.history)
+    expect(holding(files, '/explore')).toContain(first.history)
     expect(secrets.map((secret) => secret.length > 100)).toEqual([true, true, true, true])
     // A part of a secret would be enough to tell that there is one.
     for (const secret of secrets) expect(holding(files, secret.slice(-40))).toEqual([])

@@ -77,7 +77,10 @@ const caddy: Proxy = {
     const file = folder.file('Caddyfile')
     const site = `http://127.0.0.1:${port} {\n  encode zstd gzip {\n    minimum_length 1\n  }\n  reverse_proxy ${origin}\n}\n`
     writeFileSync(file, `{\n  admin off\n}\n${site}`)
-    return startProgram(['caddy', 'run', '--config', file, '--adapter', 'caddyfile'], () => listens(port))
+    // Without these, it keeps its configuration in the current folder.
+    const environment = { XDG_DATA_HOME: folder.path, XDG_CONFIG_HOME: folder.path }
+    const command: [string, ...string[]] = ['caddy', 'run', '--config', file, '--adapter', 'caddyfile']
+    return startProgram(command, () => listens(port), environment)
   },
 }
 
