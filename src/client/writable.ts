@@ -8,7 +8,7 @@ export async function writableAt(
   collections: readonly string[],
   send: (url: string, init: RequestInit) => Promise<Response> = (url, init) => fetch(url, init),
 ): Promise<Set<string>> {
-  const root = bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')
+  const root = bridgeRoot(bridgeUrl)
   const allowed = await Promise.all(
     collections.map(async (name) => {
       const url = `${root}/v1/buckets/${bucket}/collections/${encodeURIComponent(name)}/records/any`
@@ -18,4 +18,9 @@ export async function writableAt(
     }),
   )
   return new Set(collections.filter((_, index) => allowed[index]))
+}
+
+/** The address of a bridge without the protocol version, which people may write or leave out. */
+export function bridgeRoot(bridgeUrl: string): string {
+  return bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')
 }

@@ -2,6 +2,7 @@
  * The pages that a command serves by itself: the explorer, and the API page of the sandbox. A page gets the account with a code that is
  * valid for a minute and once, so that neither a key nor a token is ever part of an address.
  */
+import { bridgeRoot } from '../client/writable.ts'
 import { explorerFiles } from './explorer-files.ts'
 import { docsFiles, noMarkup, pageServer, showWrites, type PageFile } from './page-files.ts'
 
@@ -33,7 +34,7 @@ const codeBytes = 16
 export function createOwnPages(options: OwnPagesOptions) {
   const { bridgeUrl, writable, editable = new Set(), monotonicNow, randomBytes } = options
   const bridge = new URL(bridgeUrl).origin
-  const api = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/`
+  const api = `${bridgeRoot(bridgeUrl)}/v1/`
   const explorer = pageServer(explorerFiles, noMarkup, bridge)
   const docs = pageServer(docsFiles, '', bridge)
   const handovers = new Map<PageName, Handover>()

@@ -1,3 +1,4 @@
+import { bridgeRoot } from '../../client/writable.ts'
 import { isClearText } from '../../client/token.ts'
 import { ClientError } from '../../client/errors.ts'
 import type { Account } from '../../client/account.ts'
@@ -45,7 +46,7 @@ export function chooseBridge(
 }
 
 function isSame(one: string, other = ''): boolean {
-  const [left, right] = [one, other].map((url) => url.replace(/\/?(?:v1)?\/?$/, ''))
+  const [left, right] = [one, other].map(bridgeRoot)
   return left === right
 }
 

@@ -1,6 +1,6 @@
 import { ClientError } from '../../client/errors.ts'
 import { isRenewable, renewToken } from '../../client/token.ts'
-import { writableAt } from '../../client/writable.ts'
+import { bridgeRoot, writableAt } from '../../client/writable.ts'
 import { Option, wholeNumber, type CommandFactory } from '../command.ts'
 import { onEnter, startLinks, type Links } from '../links.ts'
 import { writePrivateFile, type PrivateFile } from '../private-file.ts'
@@ -91,7 +91,7 @@ async function allowedToEdit({ bridgeUrl, client, ...session }: Session): Promis
 
 /** Rejects with `ClientError` if the bridge does not let a page of this origin ask it. */
 async function requireAllowed(origin: string, { bridgeUrl, client, ...session }: Session): Promise<void> {
-  const url = `${bridgeUrl.replace(/\/?(?:v1)?\/?$/, '')}/v1/buckets/${client.account.bucket}/collections`
+  const url = `${bridgeRoot(bridgeUrl)}/v1/buckets/${client.account.bucket}/collections`
   const headers = {
     Origin: origin,
     'Access-Control-Request-Method': 'GET',
