@@ -112,7 +112,8 @@ export class WrittenCollection {
         if (verdict === 'unapplied' && isUnanswered(this.#doubt) && !this.context.isVisible)
           throw this.#doubt.failure
         if (verdict === 'moved') await this.#nextRound()
-        if (verdict !== 'unapplied') failure = null
+        if (verdict === 'unapplied' && isRefusal(failure)) this.#acceptRefusal(failure, phase)
+        if (verdict !== 'unapplied' || isRefusal(failure)) failure = null
       }
       if (failure !== null) {
         failures += 1
@@ -139,7 +140,8 @@ export class WrittenCollection {
           if (this.context.hasSeveralSteps) this.context.markVisible()
         }
         mustLook = this.#doubt !== null
-        if (isRefusal(error)) this.#acceptRefusal(error, phase)
+        // With an earlier write in doubt, a refusal only counts if a look shows that nothing was written.
+        if (isRefusal(error) && !mustLook) this.#acceptRefusal(error, phase)
         else failure = error
       }
     }
@@ -213,6 +215,7 @@ export class WrittenCollection {
         return true
       }
       batch = outcome.batch
+      if (outcome.rejected.size > 0) this.#rejectInDoubt()
       known.reject(outcome.rejected)
     }
     this.#stagedBatch = batch
@@ -252,6 +255,7 @@ export class WrittenCollection {
   /** The refusal of an upload is that of all writes to the collection; the refusal of a deletion leaves what is visible. */
   #acceptRefusal(refusal: ServiceError, phase: Phase): void {
     const { known, changes, context } = this
+    this.#rejectInDoubt()
     if (refusal.status === 401 && context.hasSeveralSteps) {
       // A rejected identity affects all operations of the user.
       const options = { applied: 'no', status: 401, cause: refusal } as const
@@ -271,8 +275,14 @@ export class WrittenCollection {
       await waitToRetry(this.context, failure, failures, shouldRetry)
     } catch (error) {
       if (!isRefusal(error)) throw error
+      this.#rejectInDoubt()
       this.known.fail(error)
     }
+  }
+
+  /** Throws if an earlier write may still be applied: then no record of it can be said to be refused. */
+  #rejectInDoubt(): void {
+    if (this.#doubt?.mayArriveLate) throw this.#doubt.failure
   }
 
   /** A step is visible. */

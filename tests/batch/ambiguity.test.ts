@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { UpstreamError } from '../../src/domain/errors.ts'
+import { errno, ServiceError, UpstreamError } from '../../src/domain/errors.ts'
 import { generousLimits, ModelStorage, type ModelCall, type ModelFault } from '../support/model-storage.ts'
 import { ifMatch, list, onlyIfAbsent, put, recordsOf, remove, transact } from './transact.ts'
 
@@ -31,6 +31,43 @@ describe('runTransaction: a lost response', () => {
     })
     expect(storage.log.length).toBe(1)
   })
+
+  // The first write is held back. Its repetition is refused, as when a quota has been reached in the meantime.
+  it.each([
+    ['arrives before the next look', true, false, 'stored'],
+    ['arrives after the response', false, false, 'unknown'],
+    ['was staged, and arrives after the response', false, true, 'unknown'],
+    ['was staged, and arrives before the next look', true, true, 'stored'],
+  ])(
+    'to a write whose repetition is refused is never a refusal: it %s',
+    async (_, arrives, isStaged, end) => {
+      const storage = new ModelStorage()
+      storage.seed('tabs', [{ id: 'z', payload: 'old' }])
+      if (isStaged) storage.maxima = { ...generousLimits, maxPostRecords: 1 }
+      const name = isStaged ? 'commitStaged' : 'write'
+      const first: { apply: (() => Promise<unknown>) | null } = { apply: null }
+      const call = storage[name].bind(storage) as (...given: unknown[]) => Promise<never>
+      storage[name] = async (...given: unknown[]) => {
+        if (first.apply !== null) {
+          if (arrives) await first.apply()
+          throw new ServiceError(403, errno.forbidden, 'Quota')
+        }
+        first.apply = async () => await call(...given)
+        throw new UpstreamError('connection-lost', 'No response')
+      }
+
+      const { outcomes, failure } = await transact(storage, [
+        put('tabs', 'a', { payload: 'new' }),
+        put('tabs', 'b', { payload: 'new' }),
+      ])
+      if (!arrives) await first.apply!()
+
+      expect(storage.contents().tabs).toMatchObject({ a: { payload: 'new' }, b: { payload: 'new' } })
+      const ends =
+        failure instanceof UpstreamError ? ['unknown'] : outcomes.map(({ outcome }) => `${outcome}`)
+      expect(new Set(ends)).toEqual(new Set([end]))
+    },
+  )
 
   it('to a single write is probed until the deadline, and no longer', async () => {
     const storage = new ModelStorage()
