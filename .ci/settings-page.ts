@@ -17,9 +17,11 @@ Every setting with its default, by what you want to do. \`sync-bridge init\` pri
 Write \`service.<name> = value\` anywhere, or \`<name> = value\` in a section \`[service]\`. Lines that start with \`#\` or \`;\` are
 comments. \`SERVICE_<NAME>\` in the environment overrides the file. A secret can be a file of its name in systemd's credentials directory.
 
-*Upstream* is the token server and the storage. A reload (SIGHUP, \`systemctl reload\`) applies the settings marked "yes" at once. Others need
-a restart.
+*Upstream* is the token server and the storage. A reload (SIGHUP, \`systemctl reload\`) applies the settings with a star; others need a restart.
 `
+
+/** Marks what a reload applies. */
+const star = ' \\*'
 
 /** A task of an operator, and the settings for it. */
 const groups: Record<string, string[]> = {
@@ -91,18 +93,18 @@ export function settingsPage(): string {
     Object.entries<AnySetting>(settingsSchema).map(([name, setting]) => {
       const { initial, meaning, example, secret } = setting
       const byDefault = initial === required ? 'required' : initial === null ? 'none' : `\`${initial}\``
-      const shown = example === undefined || secret ? '' : `\`${example}\``
-      return [name, [`\`${name}\``, byDefault, meaning, shown, reloadable.has(name) ? 'yes' : '']]
+      const shown = example === undefined || secret ? '' : `. Example: \`${example}\``
+      return [name, [`\`${name}\`${reloadable.has(name) ? star : ''}`, byDefault, `${meaning}${shown}`]]
     }),
   )
   for (const { form, meaning } of Object.values(collectionSettings)) {
-    const example = `\`${form.replace('<collection>', 'tabs')} = true\``
-    rows.set(form, [`\`${form}\``, '`false`', meaning, example, 'yes'])
+    const example = `. Example: \`${form.replace('<collection>', 'tabs')} = true\``
+    rows.set(form, [`\`${form}\`${star}`, '`false`', `${meaning}${example}`])
   }
   const sections = Object.entries(groups).map(([title, names]) => {
     const lines = [
-      ['Setting', 'Default', 'Meaning', 'Example', 'Reload'],
-      Array(5).fill('---'),
+      ['Setting', 'Default', 'Meaning'],
+      Array(3).fill('---'),
       ...names.map((name) => {
         const row = rows.get(name)
         if (!row) throw new Error(`The group "${title}" has no setting "${name}" left`)
@@ -114,7 +116,7 @@ export function settingsPage(): string {
   })
   if (rows.size > 0)
     throw new Error(`Add to "groups" in .ci/settings-page.ts: ${[...rows.keys()].join(', ')}`)
-  return `${introduction}${sections.join('')}${conclusion}`.replaceAll('|  ', '| ')
+  return `${introduction}${sections.join('')}${conclusion}`
 }
 
 if (import.meta.main) writeFileSync('docs/settings.md', settingsPage())

@@ -8,7 +8,7 @@ import { RedisStore } from '../../src/credentials/redis-store.ts'
 import { callLimits, limits } from '../../src/load/limits.ts'
 import { retries } from '../../src/domain/retries.ts'
 import { startSandbox } from '../support/sandbox.ts'
-import { collectionGate, reloadable, settingsSchema } from '../../src/settings/schema.ts'
+import { collectionGate, settingsSchema } from '../../src/settings/schema.ts'
 import { freePort } from '../support/free-port.ts'
 import {
   runProgram,
@@ -207,17 +207,6 @@ describe('the pages for operators', () => {
     run.push('ssh-keygen -Y verify')
 
     expect(blocks.filter((block) => !run.some((part) => block.includes(part)))).toEqual([])
-  })
-
-  it('name the settings that a reload applies', () => {
-    const section = /^### Change settings\n([\s\S]*?)apply from the next request on/m.exec(text)![1]!
-    const named = [...section.matchAll(/`([a-z_]+)(\*?)`/g)].filter(([, name]) => name !== 'record_')
-    const applied = [...reloadable]
-    const isNamed = (name: string) =>
-      named.some(([, start, star]) => (star ? name.startsWith(start!) : name === start))
-
-    expect(applied.filter((name) => !isNamed(name))).toEqual([])
-    for (const [, start] of named) expect(applied.some((name) => name.startsWith(start!))).toBe(true)
   })
 
   it('show every limit with its value', () => {
