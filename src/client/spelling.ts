@@ -12,3 +12,8 @@ export function folded(text: string): string {
   const plain = /[\u0080-\uffff]/.test(lower) ? lower.normalize('NFKD').replaceAll(/\p{M}/gu, '') : lower
   return plain.replaceAll(/\s+/g, ' ').trim()
 }
+
+/** The words of a search. All must match, in any order; case and accents don't matter. */
+export function wordsOf(typed: string): string[] {
+  return folded(typed).split(' ').filter(Boolean)
+}

@@ -22,7 +22,7 @@ interface Arranged extends Content {
 
 /** What the user has searched for, sorted by and filtered by. */
 export interface Choice {
-  /** @see wordsOf */
+  /** @see wordsOf in `client/spelling.ts` */
   words: string[]
   order: Order
   /** A tag of bookmarks; empty: no filter. */

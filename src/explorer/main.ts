@@ -17,7 +17,7 @@ import { hostOf } from './record-items.ts'
 import { closeDetails, showDetails } from './details.ts'
 import { offerDownloads } from './downloads.ts'
 import { drawContent, drawFound, drawNavigation, nothing } from './drawing.ts'
-import { button, byId, copy, icon, make, showStatus } from './elements.ts'
+import { button, byId, copy, icon, isTyping, make, showStatus } from './elements.ts'
 import { fillIn, readForm, showTrouble } from './form.ts'
 import { LoadedRecords } from './loaded-records.ts'
 import { exchange, takeCode } from './own-page.ts'
@@ -344,9 +344,8 @@ document.addEventListener('click', (event) => {
 })
 
 document.addEventListener('keydown', (event) => {
-  const isTyping = (event.target as Element).closest('input:not([type=checkbox]), textarea, select') !== null
-  if (event.key.toLowerCase() !== 'z' || !(event.ctrlKey || event.metaKey) || event.shiftKey || isTyping)
-    return
+  if (event.key.toLowerCase() !== 'z' || !(event.ctrlKey || event.metaKey) || event.shiftKey) return
+  if (isTyping(event)) return
   if (byId('explorer').hidden || state.editing === null) return
   event.preventDefault()
   void editor.undo()

@@ -1,11 +1,6 @@
 import { folded } from '../client/spelling.ts'
 import type { Group } from './items.ts'
 
-/** The words of a search. All must match, in any order; case and accents don't matter. */
-export function wordsOf(typed: string): string[] {
-  return folded(typed).split(/\s+/).filter(Boolean)
-}
-
 interface Result {
   words: string[]
   found: Group[]

@@ -1,7 +1,7 @@
+import { wordsOf } from '../client/spelling.ts'
 import type { Choice } from './contents.ts'
-import { byId, make } from './elements.ts'
+import { byId, isTyping, make } from './elements.ts'
 import type { Order } from './order.ts'
-import { wordsOf } from './search.ts'
 
 const search = byId<HTMLInputElement>('search')
 const order = byId<HTMLSelectElement>('order')
@@ -51,7 +51,7 @@ export function onChoice(act: () => void): void {
     act()
   })
   document.addEventListener('keydown', (event) => {
-    if (event.key !== '/' || event.target === search || byId('explorer').hidden) return
+    if (event.key !== '/' || isTyping(event) || byId('explorer').hidden) return
     event.preventDefault()
     search.focus()
   })

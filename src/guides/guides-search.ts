@@ -1,4 +1,5 @@
 /** The search in the guides, in the browser: lists the sections that contain all words. */
+import { folded, wordsOf } from '../client/spelling.ts'
 
 /** A section of a page. */
 export interface SearchSection {
@@ -47,12 +48,12 @@ function loadIndex(): Promise<SearchSection[]> {
 }
 
 async function search(): Promise<void> {
-  const words = simplify(input.value).split(/\s+/).filter(Boolean)
+  const words = wordsOf(input.value)
   try {
     index ??= loadIndex()
     const found = words.length > 0 ? find(await index, words) : []
     // The user may have typed more meanwhile.
-    if (words.join() !== simplify(input.value).split(/\s+/).filter(Boolean).join()) return
+    if (words.join() !== wordsOf(input.value).join()) return
     status.textContent = words.length === 0 ? '' : `${found.length} of ${(await index).length} sections`
     list.replaceChildren(...found.slice(0, shownResults).map((section) => draw(section, words)))
   } catch {
@@ -64,10 +65,10 @@ async function search(): Promise<void> {
 /** The sections that contain all words; those with most words in the heading come first, and of these, those that begin with one. */
 function find(sections: SearchSection[], words: string[]): SearchSection[] {
   const scored = sections.flatMap((section) => {
-    const heading = simplify(`${section.title} ${section.heading}`)
-    const text = `${heading} ${simplify(section.text)}`
+    const heading = folded(`${section.title} ${section.heading}`)
+    const text = `${heading} ${folded(section.text)}`
     if (!words.every((word) => text.includes(word))) return []
-    const beginsWithOne = words.some((word) => simplify(section.heading).startsWith(word))
+    const beginsWithOne = words.some((word) => folded(section.heading).startsWith(word))
     return [
       { section, score: 2 * words.filter((word) => heading.includes(word)).length + Number(beginsWithOne) },
     ]
@@ -76,7 +77,7 @@ function find(sections: SearchSection[], words: string[]): SearchSection[] {
 }
 
 function draw({ page, title, id, heading, text }: SearchSection, words: string[]): HTMLElement {
-  const at = Math.max(0, simplify(text).indexOf(words[0]!) - 40)
+  const at = Math.max(0, folded(text).indexOf(words[0]!) - 40)
   const link = document.createElement('a')
   link.href = `${folder}${page}#${id}`
   link.textContent = heading === title ? title : `${title}: ${heading}`
@@ -85,9 +86,4 @@ function draw({ page, title, id, heading, text }: SearchSection, words: string[]
   const item = document.createElement('li')
   item.append(link, excerpt)
   return item
-}
-
-/** Folds a text for searching: no case, no accents. */
-function simplify(text: string): string {
-  return text.normalize('NFD').replaceAll(/\p{M}/gu, '').toLowerCase()
 }

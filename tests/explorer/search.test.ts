@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'bun:test'
 import type { SyncRecord } from '../../src/client/collection.ts'
+import { wordsOf } from '../../src/client/spelling.ts'
 import type { Group, Item } from '../../src/explorer/items.ts'
 import { itemOf } from '../../src/explorer/record-items.ts'
 import { inOrder } from '../../src/explorer/order.ts'
-import { Search, wordsOf } from '../../src/explorer/search.ts'
+import { Search } from '../../src/explorer/search.ts'
 
 const record = (id: string, fields: object = {}, last_modified = 1): SyncRecord => ({
   collection: 'bookmarks',
