@@ -117,11 +117,30 @@ export interface TransactionResponse {
   body: { data?: StoredRecord; message?: string; details?: unknown }
 }
 
-/** Reads the responses of a transaction; null if they are not one for each of its requests. */
-export function readResponses(body: unknown, count: number): TransactionResponse[] | null {
+/** What the response to one request of a transaction must fit. */
+interface Requested {
+  method: string
+  /** Without the version of the protocol. */
+  path: string
+  id: string
+}
+
+/** The statuses of a request that succeeded. */
+const successes: Record<string, number[]> = { GET: [200, 304], PUT: [200], DELETE: [200, 204] }
+
+/** Reads the responses of a transaction; null unless there is one for each of its requests, in the same order. */
+export function readResponses(body: unknown, requested: readonly Requested[]): TransactionResponse[] | null {
   const { responses } = fieldsOf(body)
-  if (!Array.isArray(responses) || responses.length !== count) return null
-  return responses.every(isResponse) ? responses : null
+  if (!Array.isArray(responses) || responses.length !== requested.length) return null
+  return responses.every((each, index) => isResponseTo(each, requested[index]!)) ? responses : null
+}
+
+function isResponseTo(value: unknown, { method, path, id }: Requested): value is TransactionResponse {
+  if (!isResponse(value) || value.path.replace(/^\/v\d+/, '') !== path) return false
+  const { status, body } = value
+  // A transaction with a request that failed with 5xx fails as a whole.
+  if (status >= 400 && status < 500) return true
+  return successes[method]!.includes(status) && (body.data === undefined || body.data.id === id)
 }
 
 function isResponse(value: unknown): value is TransactionResponse {

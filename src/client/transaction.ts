@@ -1,6 +1,6 @@
 import { readResponses, type TransactionResponse } from './answers.ts'
 import { unknownOutcome, type Requests } from './requests.ts'
-import type { ClientError } from './errors.ts'
+import { ClientError } from './errors.ts'
 
 /** One request of a transaction. */
 export interface TransactionRequest {
@@ -38,8 +38,15 @@ export async function sendTransaction(
     // A bridge returns neither 502 nor 504; a proxy does if it loses the response.
     throw [502, 504].includes(error.status ?? 0) ? unknownOutcome(error) : error
   })
-  const responses = readResponses(body, below.length)
-  if (responses === null) throw unknownOutcome()
+  const responses = readResponses(
+    body,
+    requests.map(({ method, id }, index) => ({ method, id, path: below[index]!.path })),
+  )
+  if (responses === null)
+    throw new ClientError(
+      'The bridge sent responses that do not match the requests: it is unknown what was written. Check before you repeat it.',
+      { mayBeApplied: true },
+    )
   return {
     responses,
     isStrict: headers.get('Preference-Applied')?.includes(preference) === true,

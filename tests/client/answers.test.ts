@@ -33,17 +33,14 @@ describe('what is not the answer of a bridge', () => {
   })
 
   it('is no response to a transaction', () => {
-    const whole = { status: 200, path: '/a', headers: {}, body: { data: record } }
+    const requested = [{ method: 'PUT', path: '/a', id: 'a' }]
+    const whole = { status: 200, path: '/v1/a', headers: {}, body: { data: record } }
+    const refused = { ...whole, status: 412, body: {} }
 
-    expect(readResponses({ responses: [whole] }, 1)).toEqual([whole])
-    for (const responses of [
-      [],
-      [whole, whole],
-      [null],
-      [{ ...whole, status: '200' }],
-      [{ ...whole, body: {} }],
-    ])
-      expect(readResponses({ responses }, 1)).toBeNull()
+    expect(readResponses({ responses: [whole] }, requested)).toEqual([whole])
+    expect(readResponses({ responses: [refused] }, requested)).toEqual([refused])
+    for (const wrong of [null, { ...whole, status: '200' }, { ...whole, body: {} }])
+      expect(readResponses({ responses: [wrong] }, requested)).toBeNull()
   })
 
   it('is ignored in the root view', () => {

@@ -129,12 +129,39 @@ describe('SyncClient', () => {
     expect(await decryptRecord(client.keysOf('bookmarks'), data!)).toEqual({ id: 'one', title: 'one' })
   })
 
-  it.each([
-    ['are missing', {}],
-    ['a proxy has lost', { status: 504 }],
-  ])('rejects a transaction whose responses %s', async (_, init) => {
+  it.each<[string, (responses: (object | undefined)[]) => (object | undefined)[]]>([
+    ['is missing', (responses) => responses.slice(1)],
+    ['comes twice', ([first]) => [first, first]],
+    ['is for another record', ([first, second]) => [second, first]],
+    ['has another record', ([first, second]) => [{ ...first, body: { data: stored('two') } }, second]],
+    ['has a status of another method', ([first, second]) => [{ ...first, status: 204 }, second]],
+    ['has a status of a failed transaction', ([first, second]) => [{ ...first, status: 503 }, second]],
+  ])('rejects a transaction if a response %s, because what was written is unknown', async (_, change) => {
+    const path = (id: string) => `/v1/buckets/${bridge.user.clientState}/collections/forms/records/${id}`
+    const responses = ['one', 'two'].map((id) => {
+      return { status: 200, path: path(id), headers: {}, body: { data: stored(id) } }
+    })
+    const answering = (given: unknown[]) =>
+      new SyncClient(accountAt(bridge), {
+        fetch: () => Promise.resolve(Response.json({ responses: given })),
+      }).transaction(
+        ['one', 'two'].map((id) => ({ method: 'PUT', collection: 'forms', id, data: { payload: '{}' } })),
+      )
+
+    const right = await answering(responses)
+    const wrong = answering(change(responses))
+
+    expect(right).toEqual(responses)
+    await expect(wrong).rejects.toMatchObject({
+      message:
+        'The bridge sent responses that do not match the requests: it is unknown what was written. Check before you repeat it.',
+      mayBeApplied: true,
+    })
+  })
+
+  it('rejects a transaction whose responses a proxy has lost', async () => {
     const client = new SyncClient(accountAt(bridge), {
-      fetch: () => Promise.resolve(Response.json({ responses: [] }, init)),
+      fetch: () => Promise.resolve(Response.json({ responses: [] }, { status: 504 })),
     })
 
     const written = client.transaction([{ method: 'DELETE', collection: 'bookmarks', id: 'one' }])
@@ -160,3 +187,5 @@ describe('SyncClient', () => {
     expect((await client.collection('history').count()).total).toBe(1)
   })
 })
+
+const stored = (id: string) => ({ id, last_modified: 1, payload: '{}' })

@@ -575,6 +575,24 @@ describe('records', () => {
       expect(outcome).toEqual([200, 405, 412, 200])
     },
   )
+
+  itWithPython.each<[string, (responses: { status: number }[]) => object[]]>([
+    ['is missing', (responses) => responses.slice(1)],
+    ['is for another record', ([first, ...others]) => [...others, first!]],
+    ['has a status of another method', ([first, ...others]) => [{ ...first, status: 204 }, ...others]],
+  ])(`are an error if a response %s${why}`, async (_, change) => {
+    const { file } = await someone()
+    planFor('/batch', {
+      kind: 'rewrite',
+      body: (real) => JSON.stringify({ responses: change(JSON.parse(real).responses) }),
+    })
+
+    const { outcome } = await play('rename', file, { arguments: ['"New"'] })
+
+    expect(outcome.error).toBe(
+      'The bridge sent responses that do not match the requests: it is unknown what was written. Check before you repeat it.',
+    )
+  })
 })
 
 describe('files and readers', () => {

@@ -1,7 +1,7 @@
 """Reads what a bridge answers. Another server may answer anything: what does not have the documented form is a ClientError."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -143,12 +143,40 @@ def bridge_info(body: object) -> BridgeInfo:
     return BridgeInfo(text_of(fields.get("project_version")), most if is_integer(most) and most > 0 else 25)
 
 
-def transaction_responses(body: object, count: int) -> list[TransactionResponse] | None:
-    """Reads the responses of a transaction; None if they are not one for each of its requests."""
+@dataclass(frozen=True)
+class Requested:
+    """What the response to one request of a transaction must fit; `path` is without the version of the protocol."""
+
+    method: str
+    path: str
+    id: str
+
+
+# The statuses of a request that succeeded.
+_SUCCESSES = {"GET": (200, 304), "PUT": (200,), "DELETE": (200, 204)}
+
+
+def transaction_responses(body: object, requested: Sequence[Requested]) -> list[TransactionResponse] | None:
+    """Reads the responses of a transaction; None unless there is one for each of its requests, in the same order."""
     responses = fields_of(body).get("responses")
-    if not isinstance(responses, list) or len(responses) != count or not all(map(_is_response, responses)):
+    if not isinstance(responses, list) or len(responses) != len(requested):
+        return None
+    if not all(map(_is_response_to, responses, requested)):
         return None
     return [TransactionResponse(each["status"], each["path"], each["headers"], each["body"]) for each in responses]
+
+
+def _is_response_to(value: object, requested: Requested) -> bool:
+    if not _is_response(value):
+        return False
+    fields = fields_of(value)
+    if re.sub("^/v[0-9]+", "", fields["path"]) != requested.path:
+        return False
+    # A transaction with a request that failed with 5xx fails as a whole.
+    if 400 <= fields["status"] < 500:
+        return True
+    data = fields["body"].get("data")
+    return fields["status"] in _SUCCESSES[requested.method] and (data is None or data["id"] == requested.id)
 
 
 def _is_response(value: object) -> bool:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import quote
 
-from .answers import TransactionResponse, transaction_responses
-from .transport import Requests, unknown_outcome
+from .answers import Requested, TransactionResponse, transaction_responses
+from .errors import ClientError
+from .transport import Requests
 
 _STRICT = "handling=strict"
 
@@ -30,6 +31,7 @@ def send_transaction(
     A strict one writes nothing if any request would be refused; the second result says whether the bridge supports that.
     """
     below: list[dict[str, Any]] = []
+    requested: list[Requested] = []
     for request in requests:
         place = f"{path}{quote(request.collection, safe='')}/records/{quote(request.id, safe='')}"
         each: dict[str, Any] = {"method": request.method, "path": place}
@@ -38,8 +40,13 @@ def send_transaction(
         if request.data is not None:
             each["body"] = {"data": dict(request.data)}
         below.append(each)
+        requested.append(Requested(request.method, place, request.id))
     answer = bridge.ask("/batch", "POST", {"requests": below}, {"Prefer": _STRICT} if strict else None)
-    responses = transaction_responses(answer.body, len(below))
+    responses = transaction_responses(answer.body, requested)
     if responses is None:
-        raise unknown_outcome()
+        raise ClientError(
+            "The bridge sent responses that do not match the requests: it is unknown what was written."
+            " Check before you repeat it.",
+            may_be_applied=True,
+        )
     return responses, _STRICT in answer.headers.get("Preference-Applied", "")
