@@ -20,7 +20,8 @@ test: build client ## every test, against real servers and the executable
 	@BUN="$(BUN)" bash tests/run.sh
 
 # What needs no other programs, no executable and no idle machine.
-FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ service/ cli/ spec/ client/ \
+FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ service/ cli/*.test.ts cli/service/ \
+	$(addprefix cli/data/,planned-logins.test.ts restored-tree.test.ts whole-file.test.ts) spec/ client/ \
 	load/ explorer/ faults/broken-reads.test.ts operate/words.test.ts operate/documentation.test.ts operate/promises.test.ts \
 	clients/javascript-package.test.ts
 

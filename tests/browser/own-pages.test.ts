@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import { startLinks, type Links } from '../../src/cli/links.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
-import { accountFile, valuesOf } from '../commands/world.ts'
+import { accountFile, valuesOf } from '../cli/data/world.ts'
 import { testHost, startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 import { endAll, start } from '../support/executable.ts'

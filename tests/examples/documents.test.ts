@@ -97,7 +97,7 @@ describe('docs/your-data.md', () => {
     take(page, 'sync-bridge watch')
     // It waits for a browser; tests/browser/own-pages.test.ts runs it.
     take(page, 'open --edit')
-    // These open an editor and ask for a password; tests/commands/edit.test.ts runs them.
+    // These open an editor and ask for a password; tests/cli/data/edit.test.ts runs them.
     take(page, 'sync-bridge set')
     const names = [
       '--output bookmarks.html',

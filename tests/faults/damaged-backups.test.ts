@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { decryptRecord, type ClearRecord } from '../../src/client/crypto.ts'
 import { encrypted, keyPairOf } from '../examples/records.ts'
 import { endAll } from '../support/executable.ts'
-import { startBackupWorld } from '../commands/backup-world.ts'
+import { startBackupWorld } from '../cli/data/backup-world.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 const { bridge, sandbox, someone, run, writeForms } = await startBackupWorld()

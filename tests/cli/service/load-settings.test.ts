@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'bun:test'
 
-import { scrubEnvironment } from '../../src/cli/service/load-settings.ts'
-import { run } from '../../src/cli/run.ts'
-import { fakeHost, fakeCommands, minimalIni } from './fake-host.ts'
+import { scrubEnvironment } from '../../../src/cli/service/load-settings.ts'
+import { run } from '../../../src/cli/run.ts'
+import { fakeHost, fakeCommands, minimalIni } from '../fake-host.ts'
 
 describe('scrubEnvironment', () => {
   it('removes variables that would redirect or weaken connections, and leaves the rest', () => {

@@ -11,12 +11,12 @@ import {
 } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { removeAbandonedDrafts, writeWhole } from '../../src/cli/data/whole-file.ts'
-import { endAll, makeFolder } from '../support/executable.ts'
+import { removeAbandonedDrafts, writeWhole } from '../../../src/cli/data/whole-file.ts'
+import { endAll, makeFolder } from '../../support/executable.ts'
 
 afterAll(endAll)
 
-const file = join(import.meta.dir, '../../src/cli/data/whole-file.ts')
+const file = join(import.meta.dir, '../../../src/cli/data/whole-file.ts')
 const now = Date.now
 
 /** Writes a file in a process that is killed in the middle of it. */

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
-import { fetchSlotsOf } from '../../src/cli/service/runtime-environment.ts'
+import { fetchSlotsOf } from '../../../src/cli/service/runtime-environment.ts'
 
 describe('fetchSlotsOf', () => {
   it.each([

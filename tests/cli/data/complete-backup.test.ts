@@ -1,13 +1,13 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { encrypted, foreign } from '../examples/records.ts'
-import { startTestBridge } from '../support/bridge.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import { endAll, makeFolder } from '../support/executable.ts'
+import { encrypted, foreign } from '../../examples/records.ts'
+import { startTestBridge } from '../../support/bridge.ts'
+import { startFaultProxy } from '../../support/fault-proxy.ts'
+import { endAll, makeFolder } from '../../support/executable.ts'
 import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
-import { fillSampleData } from '../../src/sandbox/sample-data.ts'
+import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
 
 const { bridge, sandbox, someone, run, writeForms, deleteForms } = await startBackupWorld()
 afterAll(async () => {

@@ -1,12 +1,12 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fillSampleData } from '../../src/sandbox/sample-data.ts'
-import { accountOf, encrypted } from '../examples/records.ts'
-import { startTestBridge } from '../support/bridge.ts'
-import { executablePath, makeFolder } from '../support/executable.ts'
-import { runToEnd } from '../support/processes.ts'
+import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
+import { accountOf, encrypted } from '../../examples/records.ts'
+import { startTestBridge } from '../../support/bridge.ts'
+import { executablePath, makeFolder } from '../../support/executable.ts'
+import { runToEnd } from '../../support/processes.ts'
 import { accountFile } from './world.ts'
-import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
 /** A bridge, and what tests of `backup` and `restore` do with it. */
 export async function startBackupWorld() {

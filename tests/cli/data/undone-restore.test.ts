@@ -1,12 +1,12 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { decryptRecord, type ClearRecord } from '../../src/client/crypto.ts'
-import { encrypted, foreign, keyPairOf } from '../examples/records.ts'
-import { endAll } from '../support/executable.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
+import { decryptRecord, type ClearRecord } from '../../../src/client/crypto.ts'
+import { encrypted, foreign, keyPairOf } from '../../examples/records.ts'
+import { endAll } from '../../support/executable.ts'
+import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { idsOf, startBackupWorld } from './backup-world.ts'
-import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
 const { bridge, sandbox, state, someone, run, writeForms } = await startBackupWorld()
 afterAll(async () => {

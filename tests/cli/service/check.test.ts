@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
-import { run } from '../../src/cli/run.ts'
-import { fakeHost, fakeCommands, minimalIni, secret } from './fake-host.ts'
+import { run } from '../../../src/cli/run.ts'
+import { fakeHost, fakeCommands, minimalIni, secret } from '../fake-host.ts'
 
 describe('check', () => {
   it('reports success, then the settings and their sources', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
-import { run } from '../../src/cli/run.ts'
-import { fakeHost, fakeCommands } from './fake-host.ts'
+import { run } from '../../../src/cli/run.ts'
+import { fakeHost, fakeCommands } from '../fake-host.ts'
 
 describe('init', () => {
   it('prints examples that are valid as they are', async () => {

@@ -1,9 +1,9 @@
 import { dirname, join } from 'node:path'
-import { executablePath, makeFolder } from '../support/executable.ts'
-import { runToEnd } from '../support/processes.ts'
-import { accountOf, linesOf } from '../examples/records.ts'
-import type { Sandbox } from '../support/sandbox.ts'
-import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
+import { executablePath, makeFolder } from '../../support/executable.ts'
+import { runToEnd } from '../../support/processes.ts'
+import { accountOf, linesOf } from '../../examples/records.ts'
+import type { Sandbox } from '../../support/sandbox.ts'
+import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
 /** The lines of an account file; each command starts the bridge. */
 export function valuesOf(sandbox: Sandbox, user: SandboxUser): Record<string, string> {

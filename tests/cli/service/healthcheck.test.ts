@@ -1,8 +1,8 @@
 import { afterEach, describe, expect, it } from 'bun:test'
 
-import { run } from '../../src/cli/run.ts'
-import { healthcheck } from '../../src/cli/service/healthcheck.ts'
-import { fakeHost } from './fake-host.ts'
+import { run } from '../../../src/cli/run.ts'
+import { healthcheck } from '../../../src/cli/service/healthcheck.ts'
+import { fakeHost } from '../fake-host.ts'
 
 const servers: { stop(force: boolean): unknown }[] = []
 

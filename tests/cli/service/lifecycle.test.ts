@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'bun:test'
 
-import { runUntilStopped } from '../../src/cli/service/lifecycle.ts'
-import { createOutputLog } from '../../src/cli/output.ts'
-import { eventually } from '../support/eventually.ts'
-import { readTestSettings } from '../support/bridge.ts'
-import { fakeHost } from './fake-host.ts'
+import { runUntilStopped } from '../../../src/cli/service/lifecycle.ts'
+import { createOutputLog } from '../../../src/cli/output.ts'
+import { eventually } from '../../support/eventually.ts'
+import { readTestSettings } from '../../support/bridge.ts'
+import { fakeHost } from '../fake-host.ts'
 
 const settings = readTestSettings({ settings: { logging_renderer: 'text' } })
 

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { connect as connectTo } from 'node:net'
-import { fillSampleData } from '../../src/sandbox/sample-data.ts'
-import { makeCertificates, type Certificates } from '../support/certificates.ts'
-import { endAll, makeFolder } from '../support/executable.ts'
-import { startSandbox, type Sandbox } from '../support/sandbox.ts'
+import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
+import { makeCertificates, type Certificates } from '../../support/certificates.ts'
+import { endAll, makeFolder } from '../../support/executable.ts'
+import { startSandbox, type Sandbox } from '../../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
 
 let sandbox: Sandbox

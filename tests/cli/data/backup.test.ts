@@ -1,9 +1,9 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { endAll } from '../support/executable.ts'
-import { startFaultProxy } from '../support/fault-proxy.ts'
-import { encrypted } from '../examples/records.ts'
+import { endAll } from '../../support/executable.ts'
+import { startFaultProxy } from '../../support/fault-proxy.ts'
+import { encrypted } from '../../examples/records.ts'
 import { backupsIn, codeOf, flipIn, startBackupWorld } from './backup-world.ts'
 
 const { bridge, sandbox, someone, run, writeForms, stored } = await startBackupWorld()
@@ -157,13 +157,13 @@ describe('backup', () => {
     await using proxy = await startFaultProxy({ target: bridge.url })
     const named = (body: string) => {
       const { data } = JSON.parse(body) as { data: object[] }
-      return JSON.stringify({ data: [...data, { id: '../../evil', last_modified: 10 }] })
+      return JSON.stringify({ data: [...data, { id: '../../../evil', last_modified: 10 }] })
     }
     proxy.plan(({ path }) => (path.endsWith('/collections') ? { kind: 'rewrite', body: named } : null))
 
     const { said, code } = await run(user, ['backup', backups], { BRIDGE_URL: proxy.url })
 
-    expect(said).toEndWith('"../../evil": not a valid collection name\n')
+    expect(said).toEndWith('"../../../evil": not a valid collection name\n')
     expect(code).toBe(3)
     expect(readdirSync(folder)).toEqual(['backups'])
     expect(readdirSync(backups)).toEqual([expect.stringMatching(/-incomplete$/)])

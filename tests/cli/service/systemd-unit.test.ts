@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
-import { run } from '../../src/cli/run.ts'
-import { fakeHost, minimalIni } from './fake-host.ts'
+import { run } from '../../../src/cli/run.ts'
+import { fakeHost, minimalIni } from '../fake-host.ts'
 
 describe('systemd-unit', () => {
   it('starts this executable with the default settings file', async () => {

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
-import { planUnique } from '../../src/cli/data/restore-unique.ts'
-import { draws, recordAt, type Draw } from '../client/edit/trees.ts'
-import type { Source, Wanted } from '../../src/cli/data/restore-plan.ts'
-import type { StoredRecord } from '../../src/client/collection.ts'
+import { planUnique } from '../../../src/cli/data/restore-unique.ts'
+import { draws, recordAt, type Draw } from '../../client/edit/trees.ts'
+import type { Source, Wanted } from '../../../src/cli/data/restore-plan.ts'
+import type { StoredRecord } from '../../../src/client/collection.ts'
 
 const pick = <Item>(draw: Draw, list: readonly Item[]) => list[draw(list.length)]!
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
-import { resetRisk } from '../../src/cli/service/linux.ts'
-import { fakeHost } from './fake-host.ts'
+import { resetRisk } from '../../../src/cli/service/linux.ts'
+import { fakeHost } from '../fake-host.ts'
 
 describe('resetRisk', () => {
   const file = '/proc/sys/net/ipv4/tcp_migrate_req'

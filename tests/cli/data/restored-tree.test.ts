@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
-import { restoreItems, type Selection } from '../../src/cli/data/restored-tree.ts'
-import { readTree } from '../../src/client/edit/tree.ts'
+import { restoreItems, type Selection } from '../../../src/cli/data/restored-tree.ts'
+import { readTree } from '../../../src/client/edit/tree.ts'
 import {
   changed,
   complaints,
@@ -12,9 +12,9 @@ import {
   recordsOf,
   shapeOf,
   type Draw,
-} from '../client/edit/trees.ts'
-import type { SyncRecord } from '../../src/client/collection.ts'
-import type { ClearRecord } from '../../src/client/crypto.ts'
+} from '../../client/edit/trees.ts'
+import type { SyncRecord } from '../../../src/client/collection.ts'
+import type { ClearRecord } from '../../../src/client/crypto.ts'
 
 const numRuns = Number(process.env.RESTORE_RUNS ?? 3000)
 const check = (property: (draw: Draw) => void) =>

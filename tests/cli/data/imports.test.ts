@@ -1,13 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { existsSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fillSampleData } from '../../src/sandbox/sample-data.ts'
-import { encrypted } from '../examples/records.ts'
-import { endAll, makeFolder } from '../support/executable.ts'
-import { runToEnd } from '../support/processes.ts'
-import { startSandbox, type Sandbox } from '../support/sandbox.ts'
+import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
+import { encrypted } from '../../examples/records.ts'
+import { endAll, makeFolder } from '../../support/executable.ts'
+import { runToEnd } from '../../support/processes.ts'
+import { startSandbox, type Sandbox } from '../../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
-import type { PlainBookmark } from '../../src/client/bookmark-formats.ts'
+import type { PlainBookmark } from '../../../src/client/bookmark-formats.ts'
 
 /** A bookmark with the titles of its parent folders. */
 interface Link extends PlainBookmark {
