@@ -17,16 +17,14 @@ import { createObservers } from '../src/service/observers.ts'
 import { addProcessMetrics } from '../src/service/process-metrics.ts'
 import { collectionSettings, removedSettings, settingsSchema } from '../src/settings/schema.ts'
 
-/** A name with its meaning, which may be empty, and the table cells between them. */
-type Entry = [name: string, meaning: string, ...between: string[]]
+/** A name with its meaning, which may be empty, and what stands between them, such as its kind. */
+type Entry = [name: string, meaning: string, between?: string]
 
 export interface Section {
   title: string
   /** A word for one of its names in a sentence. */
   kind: string
   note?: string
-  /** The column titles of its table; without them, the section is a list. */
-  table?: string[]
   entries: Entry[]
 }
 
@@ -40,17 +38,15 @@ export interface Page {
 const ofInterface = `# What 1.x keeps
 
 Every name that settings files, scripts, alerts and clients can depend on. Within 1.x, none is removed or renamed, or changes its
-meaning. Any release may add new ones; ignore unknown ones. [promises.md](promises.md) says how the bridge
-behaves, and [Log events and metrics](log-events-and-metrics.md) lists names that 1.x keeps, too. Everything else may change: texts for
-people, fields of log lines, the order of lists, the layout of pages.
+meaning. Any release may add new ones; ignore unknown ones. [Log events and metrics](log-events-and-metrics.md) are kept, too. Everything else may
+change: texts for people, fields of log lines, the order of lists, the layout of pages.
 
 Made from the code by \`make promises\`.
 `
 
 const ofEvents = `# Log events and metrics
 
-What a bridge reports while it runs, by name. Alerts and searches can rely on these names: 1.x keeps them all. Any release may add new
-ones. [Run a bridge](run.md#monitor) shows how to read the log, and what to do about each alert.
+What a bridge reports while it runs. Alerts and searches can rely on these names: 1.x keeps them all, and may add new ones.
 
 Made from the code by \`make promises\`.
 `
@@ -72,15 +68,13 @@ export function interfacePages(): Page[] {
         {
           title: 'Log events',
           kind: 'log event',
-          note: 'The `event` of a line. Every line has `time`, `level` and `event`; `logging_level = warning` drops info and debug. 1.x may add or change the other fields.',
-          table: ['Event', 'Level', 'Fields', 'Meaning'],
+          note: 'The `event` of a line, with its level and fields. Every line also has `time`, `level` and `event`. 1.x may add or change the other fields.',
           entries: eventEntries(),
         },
         {
           title: 'Metrics',
           kind: 'metric',
-          note: 'In the format of Prometheus. Counters and histograms are summed over all workers.',
-          table: ['Metric and its labels', 'Type', 'Meaning'],
+          note: 'With their labels, in the format of Prometheus, summed over all workers.',
           entries: metricEntries(),
         },
       ],
@@ -120,7 +114,6 @@ function nameSections(): Section[] {
     {
       title: 'Options of several commands',
       kind: 'option',
-      note: 'Every command that has one of these has it with this meaning.',
       entries: commonOptions().flatMap(({ short, long }) => namesOf([short, long])),
     },
     { title: 'Exit codes', kind: 'exit code', entries: Object.entries(exitCodes) },
@@ -156,18 +149,25 @@ const httpNotes = `
 
 /** A page as Markdown. */
 export function textOf({ introduction, sections, conclusion }: Page): string {
-  const texts = sections.map(({ title, note, table, entries }) => {
-    const lines = table
-      ? tableOf(table, entries)
-      : entries.map(([name, meaning]) => `- \`${name}\`${meaning && `: ${meaning}`}\n`)
-    return `## ${title}\n\n${note === undefined ? '' : `${note}\n\n`}${lines.join('')}`
+  const texts = sections.map(({ title, note, entries }) => {
+    const names = entries.some(([, meaning]) => meaning) ? listOf(entries) : linesOf(entries)
+    return `## ${title}\n\n${note === undefined ? '' : `${note}\n\n`}${names}`
   })
   return [introduction, ...texts].join('\n') + conclusion
 }
 
-function tableOf(heads: string[], entries: Entry[]): string[] {
-  const rows = entries.map(([name, meaning, ...between]) => [`\`${name}\``, ...between, meaning])
-  return [heads, heads.map(() => '---'), ...rows].map((cells) => `| ${cells.join(' | ')} |\n`)
+function listOf(entries: Entry[]): string {
+  return entries
+    .map(([name, meaning, between = '']) => `- \`${name}\`${between}${meaning && `: ${meaning}`}\n`)
+    .join('')
+}
+
+/** Names without a meaning: the options of a command on one line, all others on another one. */
+function linesOf(entries: Entry[]): string {
+  const hasCommands = entries.some(([name]) => name.includes(' '))
+  const groups = Map.groupBy(entries, ([name]) => (hasCommands ? name.split(' ')[0]! : ''))
+  const lines = Array.from(groups.values(), (group) => group.map(([name]) => `\`${name}\``).join(', '))
+  return lines.map((line) => `${line}\n`).join('\n')
 }
 
 /** A sentence for each name that is in the text of a page but not in its sections: what happened, and what to do. */
@@ -175,7 +175,10 @@ export function brokenPromises(text: string, { path, sections }: Pick<Page, 'pat
   return sections.flatMap(({ title, kind, entries }) => {
     const names = new Set(entries.map(([name]) => name))
     const [, after = ''] = text.split(`\n## ${title}\n`)
-    const promised = Array.from(after.split('\n## ')[0]!.matchAll(/^[-|] `([^`]+)`/gm), ([, name]) => name!)
+    const [own] = after.split('\n## ')
+    const listed = own!.matchAll(/^- `([^`]+)`/gm)
+    const inLines = (own!.match(/^`.*$/gm) ?? []).flatMap((line) => [...line.matchAll(/`([^`]+)`/g)])
+    const promised = Array.from([...listed, ...inLines], ([, name]) => name!)
     return promised
       .filter((name) => !names.has(name) && !(kind === 'setting' && removedSettings.has(name)))
       .map(
@@ -219,7 +222,8 @@ function eventEntries(): Entry[] {
   return Object.entries(logEvents).flatMap(([level, events]) =>
     Object.entries(events).map(
       ([name, [meaning, ...fields]]: [string, readonly [string, ...string[]]]): Entry => {
-        return [name, meaning, level, fields.map((field) => `\`${field.replace('?', '')}\``).join(', ')]
+        const shown = fields.map((field) => `, \`${field.replace('?', '')}\``).join('')
+        return [name, meaning, ` (${level}${shown})`]
       },
     ),
   )
@@ -261,7 +265,7 @@ function metricEntries(): Entry[] {
   return registry.families().map(({ name, help, type, samples }) => {
     const [series = ''] = samples[0] ?? []
     const shown = labels.get(name) ?? Array.from(series.matchAll(/(\w+)="/g), ([, label]) => label!)
-    return [shown.length === 0 ? name : `${name}{${shown.join(',')}}`, help, type]
+    return [shown.length === 0 ? name : `${name}{${shown.join(',')}}`, help, ` (${type})`]
   })
 }
 

@@ -43,7 +43,7 @@ describe('a removed name', () => {
 
   it('may be a setting that causes a warning at the start', () => {
     const [gone] = removedSettings
-    const earlier = text.replace('- `port`\n', `- \`port\`\n- \`${gone}\`\n`)
+    const earlier = text.replace('`port`, ', `\`port\`, \`${gone}\`, `)
 
     expect(earlier).not.toBe(text)
     expect(brokenPromises(earlier, names)).toEqual([])
