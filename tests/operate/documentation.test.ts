@@ -201,7 +201,7 @@ describe('the pages for operators', () => {
     run.push('> bridge.ini', "printf 'Authorization")
     // real-systemd-inside.sh runs these.
     run.push('sync-bridge@', 'tcp_migrate_req')
-    // tests/operate/balancers.test.ts restarts bridges behind HAProxy in turn.
+    // tests/operate/rotation.test.ts restarts two bridges behind HAProxy, one after the other.
     run.push('ssh bridge1')
     // tests/operate/install.test.ts runs this.
     run.push('ssh-keygen -Y verify')
