@@ -21,7 +21,7 @@ const allowed: Record<string, string[]> = {
   client: [],
   explorer: ['client'],
   guides: ['explorer', 'client'],
-  routes: ['domain', 'settings', 'protocol', 'load', 'explorer', 'guides'],
+  routes: ['domain', 'observability', 'settings', 'protocol', 'load', 'explorer', 'guides'],
   'app.ts': ['routes', 'protocol', 'load'],
   service: [
     'app.ts',

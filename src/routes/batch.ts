@@ -2,6 +2,7 @@ import { ServiceError, UpstreamError } from '../domain/errors.ts'
 import type { Identity } from '../domain/credentials.ts'
 import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
+import { isLogged } from '../observability/log.ts'
 import { readJson } from '../protocol/check.ts'
 import { belowVersion, findResources, isBucketResource, readRequest, resourceFor } from '../protocol/find.ts'
 import { isInLegacyBucket, readAnonymousIdentity, readAuthorization } from '../protocol/identity.ts'
@@ -53,7 +54,8 @@ export function addBatchRoute(app: App, prefix: string): void {
         const outcomes =
           steps.length === 0 ? [] : await services.transact(steps, call, isStrict ? isAccepted : undefined)
         const replies = repliesOf(outcomes)
-        services.observers.batch(merged, replies)
+        services.observers.batch(merged.length)
+        logSubRequests(merged, replies, services)
         const applied: Record<string, string> = isStrict ? { 'Preference-Applied': 'handling=strict' } : {}
         return { status: 200, headers: applied, body: joinSubResponses(merged, replies) }
       } finally {
@@ -134,6 +136,16 @@ function answerStep(
   } catch (error) {
     return ownReply(error, services)
   }
+}
+
+function logSubRequests(
+  requests: readonly MergedRequest[],
+  replies: readonly Reply[],
+  { log }: Services,
+): void {
+  if (!isLogged(log, 'debug')) return
+  for (const [index, { status, errno }] of replies.entries())
+    log.debug('sub-request', { index, method: requests[index]!.method, status, errno })
 }
 
 /** The reply to a failed sub-request. Other failures end the whole batch. */

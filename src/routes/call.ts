@@ -15,6 +15,7 @@ import { errorReply, overload, type Reply } from '../protocol/reply.ts'
 import { readQuery, versionPrefix } from '../protocol/find.ts'
 import type { Address, RequestHeaders } from '../protocol/resource.ts'
 import type { Settings } from '../settings/settings.ts'
+import type { Log } from '../observability/log.ts'
 
 /** One request: what is known before routing, and its cost so far. */
 export class Call implements Address {
@@ -131,14 +132,15 @@ export interface Services extends Clock {
   streams: Pick<ResponseStreams, 'send'>
   /** Replies with the metrics; null if disabled. */
   metrics: (() => Promise<Reply>) | null
-  /** Callbacks for logs and metrics, which contain no secrets and no ids. */
+  /** For events that no metric counts; `observers` has the others. Neither gets secrets or ids of records. */
+  log: Log
   observers: {
     /** A request was answered. */
     request(call: Call, reply: Reply, durationMs: number): void
     /** A list broke off after `bytes` were sent. */
     listBroken(call: Call, bytes: number, cause: unknown): void
-    /** A batch was executed, with these replies to its sub-requests. */
-    batch(requests: readonly { method: string }[], replies: readonly Reply[]): void
+    /** A batch of so many sub-requests was executed. */
+    batch(requests: number): void
     /** A request failed because something was thrown. */
     error(thrown: unknown): void
   }

@@ -92,6 +92,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
       patienceMs: options.commitPatienceMs,
       maxResponseBytes: ownLimits.batchResponseBytes,
     }),
+    log,
     memory,
     bodies,
     streams,

@@ -81,13 +81,7 @@ export function createObservers(
       const level = isForData ? 'info' : 'debug'
       if (isLogged(log, level)) log[level]('request', requestFields(call, reply, durationMs))
     },
-    batch(requests: readonly { method: string }[], replies: readonly Reply[]) {
-      batchSizes(requests.length)
-      if (!isLogged(log, 'debug')) return
-      for (const [index, { status, errno }] of replies.entries()) {
-        log.debug('sub-request', { index, method: requests[index]!.method, status, errno })
-      }
-    },
+    batch: (requests: number) => batchSizes(requests),
     /** A call to upstream ended: with a status, with a failure, or aborted. */
     upstreamCall(call: UpstreamCallSummary) {
       const { target, method, status, failure, ms } = call

@@ -38,6 +38,23 @@ async function readSlowly(url: string, headers: Record<string, string>) {
 }
 
 describe('startBridge', () => {
+  it('logs every sub-request of a batch, without its path', async () => {
+    await using bridge = await startTestBridge()
+    const bucket = `/buckets/${bridge.user.clientState}`
+    const requests = [
+      { path: `${bucket}/collections` },
+      { method: 'PUT', path: `${bucket}/collections/tabs` },
+    ]
+
+    await bridge.ask('/v1/batch', { method: 'POST', body: { requests } })
+
+    const logged = bridge.logs.map((line) => JSON.parse(line)).filter(({ event }) => event === 'sub-request')
+    expect(logged).toMatchObject([
+      { level: 'debug', event: 'sub-request', index: 0, method: 'GET', status: 200 },
+      { level: 'debug', event: 'sub-request', index: 1, method: 'PUT', status: 405, errno: 115 },
+    ])
+  })
+
   it("leaves no connection open if it can't listen", async () => {
     let redisConnections = 0
     const counting = { data() {}, open: () => void redisConnections++, close: () => void redisConnections-- }

@@ -74,7 +74,7 @@ describe('createObservers', () => {
     bridge.credentials('hit-local')
     bridge.redisTrouble('timeout', null)
     bridge.transaction({ kind: 'partial', collections: [] })
-    bridge.batch(Array(25), [])
+    bridge.batch(25)
     bridge.rejected('limit')
     bridge.eventLoopLag(3)
     bridge.eventLoopLag(120)
