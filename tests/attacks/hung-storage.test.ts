@@ -20,15 +20,15 @@ afterAll(async () => {
 })
 
 const healthyCount = 50
-const seconds = 3
+const readsOfEach = 2
+const everyMs = 1000
 
 describe('users whose storages hang', () => {
   it.each([
-    ['directly', 7, 40, 'records'],
+    // More calls than the host may have, each of few users, and each of many; more lists than may stream.
     ['directly', 12, 100, 'records'],
     ['directly', 40, 6, 'records'],
     ['directly', 12, 40, 'lists'],
-    ['directly', 40, 6, 'lists'],
     ['through HAProxy', 7, 40, 'records'],
     ['through nginx', 7, 40, 'records'],
   ])(
@@ -66,22 +66,24 @@ describe('users whose storages hang', () => {
 
       const outcomes: (number | string)[] = []
       const waitedMs: number[] = []
-      const readEverySecond = async (user: Client, number: number) => {
-        await Bun.sleep((1000 / healthyCount) * number)
-        for (let second = 0; second < seconds; second += 1) {
+      const readOften = async (user: Client, number: number) => {
+        await Bun.sleep((everyMs / healthyCount) * number)
+        for (let turn = 0; turn < readsOfEach; turn += 1) {
           const startedAtMs = performance.now()
           outcomes.push(await user.ask(route, 'GET', user.path('tabs')))
           waitedMs.push(performance.now() - startedAtMs)
-          await Bun.sleep(Math.max(0, 1000 - waitedMs.at(-1)!))
+          await Bun.sleep(Math.max(0, everyMs - waitedMs.at(-1)!))
         }
       }
-      await Promise.all(healthy.map(readEverySecond))
+      await Promise.all(healthy.map(readOften))
 
       over.resolve()
       for (const socket of sockets) socket.destroy()
-      expect(outcomes).toEqual(Array(healthyCount * seconds).fill(200))
-      // A call that waited for a permit of a hung user would take seconds; a busy machine may delay a few.
-      expect(waitedMs.toSorted((left, right) => left - right)[waitedMs.length / 2]).toBeLessThan(1000)
+      expect(outcomes).toEqual(Array(healthyCount * readsOfEach).fill(200))
+      // A call that waits for a permit of a hung user takes longer; a busy machine may delay a few.
+      expect(waitedMs.toSorted((left, right) => left - right)[waitedMs.length / 2]).toBeLessThan(
+        limits.waitMs / 2,
+      )
     },
   )
 })

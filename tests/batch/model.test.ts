@@ -9,7 +9,7 @@ import { generousLimits, ModelStorage, type AppliedWrite, type ModelFault } from
 import { fresh, sequentially } from './sequential.ts'
 import { recordsOf, strictly, transact, type Result } from './transact.ts'
 
-const cases = Number(process.env.BATCH_CASES ?? 1500)
+const cases = Number(process.env.BATCH_CASES ?? 600)
 const collections = ['c0', 'c1', 'c2']
 const ids = ['a', 'b', 'c', 'd']
 

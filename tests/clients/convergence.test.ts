@@ -3,7 +3,7 @@ import * as fc from 'fast-check'
 import type { Device, Strategy } from './offline.ts'
 import { startWorld, type Person, type World } from './world.ts'
 
-const interleavings = 100
+const interleavings = 50
 // A fixed seed, so that the result is reproducible; set CLIENTS_SEED to try others.
 const seed = Number(process.env.CLIENTS_SEED ?? 745_342_122)
 const ids = ['a', 'b', '-c_', '{d}']

@@ -654,7 +654,7 @@ describe('files and readers', () => {
 
 describe('edits', () => {
   itWithPython(`have the same effect as in JavaScript, for random trees and odd records${why}`, async () => {
-    const count = Number(process.env.EDIT_RUNS ?? 300)
+    const count = Number(process.env.EDIT_RUNS ?? 100)
     const cases = Array.from({ length: count }, (_, seed) => editCase(new Chance(seed)))
     const asSent = (records: SyncRecord[]) =>
       records.map(({ stored, clear }) => ({ id: stored.id, version: stored.last_modified, clear }))

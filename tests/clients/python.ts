@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 
 export const kintoHttp = 'kinto-http==11.11.0'
@@ -23,35 +23,65 @@ export const whyNoPython =
 export async function findPython(...requirements: string[]): Promise<{ path: string } | { reason: string }> {
   if (whyNoPython !== null) return { reason: whyNoPython }
   try {
-    const name = `python-${requirements.join('-').replaceAll('==', '-')}`
-    return { path: await madeOnce(name, (folder) => installInto(folder, ...requirements)) }
+    const folder = await madeOnce(nameOf('python', requirements), (place) =>
+      installInto(place, ...requirements),
+    )
+    return { path: join(folder, 'bin/python') }
   } catch (error) {
     return { reason: error instanceof Error ? error.message : String(error) }
   }
 }
 
-/** Creates a virtual environment in this folder, with these arguments of pip. */
-export async function installInto(folder: string, ...what: string[]): Promise<void> {
-  // One pip serves all environments, because installing another takes longer than installing the packages.
-  const pip = await madeOnce('python-pip', (place) => run('python3', '-m', 'venv', place))
-  await run('python3', '-m', 'venv', '--without-pip', folder)
-  const options = ['--quiet', '--disable-pip-version-check', '--no-compile']
-  await run(pip, '-m', 'pip', '--python', join(folder, 'bin/python'), 'install', ...options, ...what)
+/** A folder with the modules of a package, and those of its data files whose path contains one of these parts; without what it depends on. */
+export function unpack(requirement: string, parts: string[]): Promise<string> {
+  return madeOnce(nameOf('unpacked', [requirement, ...parts]), async (place) => {
+    const options = ['--quiet', '--disable-pip-version-check', '--no-deps', '--only-binary', ':all:']
+    await run(await findPip(), '-m', 'pip', 'download', ...options, '--dest', place, requirement)
+    const [archive] = readdirSync(place)
+    await run('python3', '-c', unpacking, join(place, archive!), place, '.py', ...parts)
+  })
 }
 
-/** The Python of a cached environment. */
+const unpacking = `import sys, zipfile
+archive, place, *parts = sys.argv[1:]
+names = [name for name in zipfile.ZipFile(archive).namelist() if any(part in name for part in parts)]
+zipfile.ZipFile(archive).extractall(place, names)`
+
+const nameOf = (kind: string, requirements: string[]) =>
+  `${kind}-${requirements.join('-').replaceAll('==', '-')}`
+
+/** One pip serves all environments, because installing another takes longer than installing the packages. */
+const findPip = async () =>
+  join(await madeOnce('python-pip', (place) => run('python3', '-m', 'venv', place)), 'bin/python')
+
+/** Creates a virtual environment in this folder, with these arguments of pip. */
+export async function installInto(folder: string, ...what: string[]): Promise<void> {
+  await run('python3', '-m', 'venv', '--without-pip', folder)
+  const options = ['--quiet', '--disable-pip-version-check', '--no-compile']
+  await run(
+    await findPip(),
+    '-m',
+    'pip',
+    '--python',
+    join(folder, 'bin/python'),
+    'install',
+    ...options,
+    ...what,
+  )
+}
+
+/** A cached folder of this name. */
 async function madeOnce(name: string, make: (folder: string) => Promise<void>): Promise<string> {
   const folder = join(cache, name)
-  const path = join(folder, 'bin/python')
-  if (existsSync(path)) return path
+  if (existsSync(folder)) return folder
   // Created elsewhere and renamed when complete, so that the next run never finds a broken installation.
   mkdirSync(cache, { recursive: true })
   const draft = mkdtempSync(join(cache, 'python-'))
   try {
     await make(draft)
     // Another process may have been faster.
-    if (!existsSync(path)) renameSync(draft, folder)
-    return path
+    if (!existsSync(folder)) renameSync(draft, folder)
+    return folder
   } finally {
     rmSync(draft, { recursive: true, force: true })
   }

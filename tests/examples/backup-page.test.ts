@@ -18,7 +18,7 @@ describe('docs/backup.md', () => {
   beforeAll(async () => {
     upstream = await startSandbox()
     const user = upstream.addUser('alice')
-    fillSampleData(upstream, user, { unreadable: ['bookmarks'] })
+    fillSampleData(upstream, user, { history: 20, unreadable: ['bookmarks'] })
     home = makeFolder()
     folder = join(home, 'programs')
     for (const made of ['programs', '.local/bin', '.config/sync-bridge'])
@@ -66,7 +66,7 @@ describe('docs/backup.md', () => {
     const { errors, code } = await type(command!.replaceAll('%h', home))
 
     expect([code, backups()]).toEqual([0, 1])
-    expect(errors).toContain('history: 3000 records, of which the key opens 3000: 3000 added')
+    expect(errors).toContain('history: 20 records, of which the key opens 20: 20 added')
   })
 
   it('has a line for cron that only prints something if something is missing', async () => {

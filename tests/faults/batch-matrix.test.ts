@@ -35,10 +35,8 @@ afterAll(async () => {
 })
 
 describe('a batch over a storage that fails at its k-th call', () => {
-  const all: Shape[] = [
+  const mixed: Shape[] = [
     { kind: 'mixed', requests: 5, collections: 1 },
-    { kind: 'puts', requests: 5, collections: 4 },
-    { kind: 'deletes', requests: 5, collections: 4 },
     { kind: 'mixed', requests: 5, collections: 4 },
   ]
   const few: Shape[] = [
@@ -50,10 +48,10 @@ describe('a batch over a storage that fails at its k-th call', () => {
   it.each(quick)(
     'is complete or has no effect: %s, once',
     async (fault) => {
-      const { findings, runs } = await prove([patient], trialsOf(all, [fault], 'once'))
+      const { findings, runs } = await prove([patient], trialsOf(mixed, [fault], 'once'))
 
       expect(findings).toEqual([])
-      expect(runs).toBeGreaterThan(30)
+      expect(runs).toBeGreaterThan(14)
     },
     300_000,
   )

@@ -127,35 +127,48 @@ function failAt(collection: string, fault: Fault | null): void {
 const others = (collection: string) => names.filter((name) => name !== collection)
 const stack = /^ +at \S/m
 
-describe.each(Object.entries(faults))('while a collection is read: %s', (_, fault) => {
-  it.each(names)('no command says that %s is complete, and the others are', async (collection) => {
-    failAt(collection, fault)
-    const folder = makeFolder()
+// Each fault meets three collections, and each collection two or three faults, because all are read in the same way.
+const met = Object.entries(faults).flatMap(([name, fault], row) =>
+  names
+    .filter((_, column) => (row + column) % 3 === 0)
+    .map((collection) => [name, collection, fault] as const),
+)
 
-    const backup = await command('backup', folder)
-    const exported = await command('export', 'everything')
-    const listed = await command('ls', collection)
-    const other = collection === 'forms' ? 'prefs' : 'forms'
-    const shown = await command('restore', backups, collection, other)
+describe('while a collection is read', () => {
+  it.each(met)(
+    'no command says after %s that %s is complete, and the others are',
+    async (_, collection, fault) => {
+      failAt(collection, fault)
+      const folder = makeFolder()
 
-    const [name] = readdirSync(folder)
-    const records = (each: string) =>
-      readFileSync(join(folder, name!, `${each}.jsonl`), 'utf8')
-        .trim()
-        .split('\n').length
-    expect([backup.code, exported.code, shown.code]).toEqual([3, 3, 3])
-    expect(listed.code).not.toBe(0)
-    for (const { all } of [backup, exported, listed, shown]) expect(all).not.toMatch(stack)
-    for (const { err } of [backup, exported, shown])
-      expect(err).toMatch(new RegExp(`^.*\\b${collection}\\b`, 'm'))
-    expect(name).toEndWith('-incomplete')
-    expect(others(collection).map(records)).toEqual(others(collection).map(() => 5))
-    expect(shown.err).toContain(`${other}: 0 to write`)
-    const content = JSON.parse(exported.out) as { collections: Record<string, unknown[]>; incomplete: object }
-    expect(others(collection).map((each) => content.collections[each]?.length)).toEqual(
-      others(collection).map(() => 5),
-    )
-  })
+      const backup = await command('backup', folder)
+      const exported = await command('export', 'everything')
+      const listed = await command('ls', collection)
+      const other = collection === 'forms' ? 'prefs' : 'forms'
+      const shown = await command('restore', backups, collection, other)
+
+      const [name] = readdirSync(folder)
+      const records = (each: string) =>
+        readFileSync(join(folder, name!, `${each}.jsonl`), 'utf8')
+          .trim()
+          .split('\n').length
+      expect([backup.code, exported.code, shown.code]).toEqual([3, 3, 3])
+      expect(listed.code).not.toBe(0)
+      for (const { all } of [backup, exported, listed, shown]) expect(all).not.toMatch(stack)
+      for (const { err } of [backup, exported, shown])
+        expect(err).toMatch(new RegExp(`^.*\\b${collection}\\b`, 'm'))
+      expect(name).toEndWith('-incomplete')
+      expect(others(collection).map(records)).toEqual(others(collection).map(() => 5))
+      expect(shown.err).toContain(`${other}: 0 to write`)
+      const content = JSON.parse(exported.out) as {
+        collections: Record<string, unknown[]>
+        incomplete: object
+      }
+      expect(others(collection).map((each) => content.collections[each]?.length)).toEqual(
+        others(collection).map(() => 5),
+      )
+    },
+  )
 })
 
 describe('a record that its engine would never write', () => {

@@ -17,7 +17,7 @@ import { Chance } from './chance.ts'
 import { hostileAccount, HostileBridge } from './hostile-answers.ts'
 
 /** The number of bridges: of 100 random requests, one is of these. */
-const count = Math.ceil(Number(process.env.FUZZ ?? 40_000) / 100)
+const count = Math.ceil(Number(process.env.FUZZ ?? 15_000) / 100)
 const seed = Number(process.env.FUZZ_SEED ?? 20_780)
 
 /** What a program does with a client, each with what it needs. */

@@ -152,7 +152,7 @@ for (const balancer of balancers) {
           front.origin + path,
         ])
 
-      for (let turn = 0; turn < 20; turn++) expect(await upload()).toBe('405')
+      for (let turn = 0; turn < 8; turn++) expect(await upload()).toBe('405')
     })
 
     it('stay in use whatever methods are requested', async () => {

@@ -96,8 +96,6 @@ export async function startCanaryWorld(
   sandbox.switches.nodeUrl = storage.url
   const cwd = makeFolder()
   const bridge = await serve({ token_server_url: tokens.url, ...settings }, { cwd })
-  const stranger = sandbox.addUser('a stranger')
-  const strangerHeaders = { Authorization: `Bearer ${stranger.bearerToken()}`, 'X-KeyID': stranger.keyId }
   const ownAnswers: string[] = []
   const foreignAnswers: string[] = []
   const statuses = new Set<number | null>()
@@ -110,6 +108,9 @@ export async function startCanaryWorld(
   }
 
   async function everyRequest(owner: Owner): Promise<void> {
+    // Not the one of earlier requests, whose storage may be paused by now.
+    const stranger = sandbox.addUser(crypto.randomUUID())
+    const strangerHeaders = { Authorization: `Bearer ${stranger.bearerToken()}`, 'X-KeyID': stranger.keyId }
     for (const [index, [path, init]] of requestsOf(owner).entries()) {
       await send(path, init, ownAnswers)
       if (index % 4 > 0) continue

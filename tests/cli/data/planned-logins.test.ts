@@ -61,7 +61,7 @@ describe('a restore of any logins over any others', () => {
 
         expect(second.writes).toEqual([])
       }),
-      { numRuns: 3000, endOnFailure: true },
+      { numRuns: 1000, endOnFailure: true },
     )
   })
 })

@@ -16,7 +16,7 @@ import {
 import type { SyncRecord } from '../../../src/client/collection.ts'
 import type { ClearRecord } from '../../../src/client/crypto.ts'
 
-const numRuns = Number(process.env.RESTORE_RUNS ?? 3000)
+const numRuns = Number(process.env.RESTORE_RUNS ?? 700)
 const check = (property: (draw: Draw) => void) =>
   fc.assert(
     fc.property(draws, (draw) => property(draw)),
