@@ -4,7 +4,8 @@ import { join } from 'node:path'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
 import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
-import { paste, piecesLeft, take } from './pages.ts'
+import { shownAfter } from '../support/shown-after.ts'
+import { paste, piecesLeft, take, typeInto } from './pages.ts'
 import { accountOf, linesOf } from './records.ts'
 
 const page = 'docs/backup.md'
@@ -28,8 +29,9 @@ describe('docs/backup.md', () => {
     for (const name of ['systemctl', 'loginctl']) writeFileSync(join(folder, name), listener, { mode: 0o755 })
     const account = { ...accountOf(user), TOKEN_SERVER_URL: upstream.tokenServerUrl }
     writeFileSync(join(home, '.config/sync-bridge/account.env'), linesOf(account), { mode: 0o600 })
-    const { errors, code } = await type(`set -e\n${take(page, 'daemon-reload')}`)
-    if (code !== 0) throw new Error(errors)
+    const commands = take(page, 'daemon-reload')
+    const { output, code } = await typeInto(home, `set -e\n${commands}`, folder)
+    if (code !== 0 || !shownAfter(page, commands).test(output)) throw new Error(output)
   })
   afterAll(async () => {
     await upstream?.stop()
@@ -70,14 +72,15 @@ describe('docs/backup.md', () => {
   })
 
   it('has a line for cron that only prints something if something is missing', async () => {
-    const backUp = take(page, 'said=').trimEnd().split(' ').slice(5).join(' ')
+    const line = take(page, 'said=')
+    const backUp = line.trimEnd().split(' ').slice(5).join(' ')
     const before = backups()
 
-    const well = await type(backUp)
+    const well = await typeInto(home, backUp, folder)
     const after = backups()
     const lost = await type(`export SYNC_BRIDGE_ACCOUNT=nowhere; ${backUp}`)
 
-    expect(well).toEqual({ output: '', errors: '', code: 0 })
+    expect(well).toEqual({ output: expect.stringMatching(shownAfter(page, line)), code: 0 })
     expect(after).toBe(before + 1)
     expect(lost.output).toContain('nowhere')
   })
@@ -86,25 +89,29 @@ describe('docs/backup.md', () => {
     const command = take(page, 'sandbox --empty').trim().split(' ').slice(1)
     await using sandbox = start([...command, '--port', '0'])
     const [source] = await sandbox.line(/^ {2}\. \S+$/)
-    const practice = take(page, 'SYNC_BRIDGE_ACCOUNT=FILE').replace('FILE', source.trim().slice(2))
+    const practice = take(page, 'SYNC_BRIDGE_ACCOUNT=FILE')
+    const lines = practice.replace('FILE', source.trim().slice(2)).trimEnd().split('\n')
 
-    const { output, errors, code } = await type(practice)
+    const { output, code } = await typeInto(home, `${lines.join('; echo "exit code $?"\n')}`, folder)
 
-    const [, , second] = errors.split('records will be encrypted again\n')
+    const [, , second] = output.split('records will be encrypted again\n')
     const found = Array.from(second!.match(/^\w+: \d+ to write.*$/gm) ?? [])
-    expect(code).toBe(0)
-    expect(errors).toContain('bookmarks: 300 to write, 0 different in the storage\n')
     const names = ['passwords', 'bookmarks', 'forms', 'prefs', 'history']
-    expect(errors).toContain('  1 record cannot be decrypted: ')
+    const codes = output.match(/^exit code \d$/gm)
+    expect(output.replaceAll(/^exit code \d\n/gm, '')).toMatch(shownAfter(page, practice, home))
+    expect([codes, code]).toEqual([['exit code 0', 'exit code 3', 'exit code 3'], 0])
+    expect(output).toContain('  1 record cannot be decrypted: ')
     expect(found).toEqual(names.map((name) => `${name}: 0 to write`))
     expect(output).toContain('bookmarks   300')
   })
 
   it('restores into the account itself', async () => {
-    const { errors, code } = await type(`set -e\n${take(page, 'restore ~/sync-backups\n')}`)
+    const commands = take(page, 'restore ~/sync-backups\n')
 
-    expect(code).toBe(0)
-    expect(errors.match(/^bookmarks: 0 to write.*$/gm)).toEqual([
+    const { output, code } = await typeInto(home, `set -e\n${commands}`, folder)
+
+    expect([output, code]).toEqual([expect.stringMatching(shownAfter(page, commands, home)), 0])
+    expect(output.match(/^bookmarks: 0 to write.*$/gm)).toEqual([
       'bookmarks: 0 to write, 0 different in the storage',
       'bookmarks: 0 to write, 0 different in the storage',
     ])

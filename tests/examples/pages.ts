@@ -9,12 +9,10 @@ export const root = join(import.meta.dir, '../..')
 /** A Python with the package that the README's examples need, or why there is none. */
 export const python = await findPython(...clientNeeds)
 
-/** The first line of the block of text that follows a code block: what the page says of its result. */
-export function resultOf(name: string, code: string): string {
-  const [, after = ''] = readFileSync(join(root, name), 'utf8').split(`${code}\`\`\`\n`)
-  const [, line] = /^\n```text\n(.*)\n/.exec(after) ?? []
-  if (line === undefined) throw new Error(`No block of text follows in ${name}: ${code}`)
-  return line
+/** Types lines as the owner of an account into a terminal, which shows both streams as one. */
+export async function typeInto(home: string, lines: string, folder = home) {
+  const { output, code } = await paste(`exec 2>&1\n${lines}`, { HOME: home }, folder)
+  return { output, code }
 }
 
 const known = new Map<string, string[]>()

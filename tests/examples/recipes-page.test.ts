@@ -8,7 +8,7 @@ import { endAll, executablePath, makeFolder } from '../support/executable.ts'
 import { runProgram, runToEnd, startProgram } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { hasAnswered, valuesOf } from '../cli/data/world.ts'
-import { paste, piecesLeft, take } from './pages.ts'
+import { paste, piecesLeft, root, take } from './pages.ts'
 import { encrypted, foreign, linesOf } from './records.ts'
 import type { ClearRecord } from '../../src/client/crypto.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
@@ -283,6 +283,8 @@ describe.skipIf(missing.length > 0)(`docs/recipes.md${why}`, () => {
 
   it('has no code that is not run here', () => {
     expect(piecesLeft(page)).toEqual([])
+    // The page shows no output, because a script that succeeds prints nothing; the tests above compare that.
+    expect(readFileSync(join(root, page), 'utf8')).not.toContain('```text')
     // If a shell evaluated the title, this file would exist.
     expect([...new Glob('**/ruined').scanSync({ cwd: home, dot: true })]).toEqual([])
   })

@@ -20,6 +20,7 @@ import {
 import { eventually } from '../support/eventually.ts'
 import { sendCommand } from '../support/redis-server.ts'
 import { executablePath, iniText } from '../support/executable.ts'
+import { shownAfter } from '../support/shown-after.ts'
 
 /** `make test` builds the executable; `make test-fast` does not need it. */
 const isNotBuilt = !existsSync(executablePath)
@@ -27,8 +28,10 @@ const isNotBuilt = !existsSync(executablePath)
 const docs = join(import.meta.dir, '../../docs')
 /** The two pages for operators. */
 const text = ['run.md', 'scale.md'].map((name) => readFileSync(join(docs, name), 'utf8')).join('\n')
-/** Their code blocks. */
-const blocks = [...text.matchAll(/^```\w*\n([\s\S]*?)^```$/gm)].map(([, block]) => block!)
+/** Their code blocks, without those that show a result. */
+const blocks = [...text.matchAll(/^```(\w*)\n([\s\S]*?)^```$/gm)].flatMap(([, kind, block]) =>
+  kind === 'text' ? [] : [block!],
+)
 
 /** The code block with that text, which must exist once. */
 function blockWith(part: string): string {
@@ -44,10 +47,10 @@ describe('the pages for operators', () => {
     const script = lines
       .replaceAll(/(?<![\w.])\/(etc|usr)\/(?!share\/doc)/g, `${folder.path}/$1/`)
       .replace('https://token.services.mozilla.com', sandbox.tokenServerUrl)
-    writeFileSync(folder.file('install.sh'), `set -eu -o pipefail\n${functions}\n${script}`)
+    writeFileSync(folder.file('install.sh'), `exec 2>&1\nset -eu -o pipefail\n${functions}\n${script}`)
     const environment = { SERVICE_PORT: '0' }
     const printed = await runProgram(['bash', folder.file('install.sh')], { environment })
-    return printed
+    return printed.replaceAll(folder.path, '')
   }
 
   // real-systemd.sh runs it completely. Here it runs in a folder, without a package and a service manager.
@@ -67,6 +70,8 @@ describe('the pages for operators', () => {
 
     const typed = commands.replaceAll(/^(\(|set -ex|service.*|END|\))\n/gm, '').trim()
     expect(typed.split('\n')).toHaveLength(10)
+    // What curl prints, the last line that the page shows, is compared by one-machine-inside.sh.
+    expect(`${printed}HTTP/2 200\n`).toMatch(shownAfter('docs/run.md', commands))
     expect(printed).toContain('token server: OK')
     expect(validated).toContain('Valid configuration')
   })
@@ -89,7 +94,8 @@ describe('the pages for operators', () => {
 
   it.skipIf(isNotBuilt)('install in five lines without the package', async () => {
     using folder = temporaryFolder()
-    const lines = blockWith('zcat').trim()
+    const block = blockWith('zcat')
+    const lines = block.trim()
     const installed = folder.file('usr/local/bin/sync-bridge')
     mkdirSync(folder.file('etc/systemd/system'), { recursive: true })
 
@@ -103,6 +109,7 @@ describe('the pages for operators', () => {
     const unit = readFileSync(folder.file('etc/systemd/system/sync-bridge.service'), 'utf8')
 
     expect(lines.split('\n')).toHaveLength(5)
+    expect(printed).toMatch(shownAfter('docs/run.md', block))
     expect(printed).toContain('systemctl enable --now sync-bridge')
     expect(unit).toContain(`ExecStart=${installed} serve`)
     expect(statSync(folder.file('etc/sync-bridge/cache_hmac_secret')).mode & 0o777).toBe(0o600)

@@ -15,6 +15,7 @@ import { gzipSync } from 'node:zlib'
 import { withSigner } from '../../.ci/signature.ts'
 import { hasNoNamespaces } from '../support/machine.ts'
 import { runProgram, runToEnd, temporaryFolder, words } from '../support/processes.ts'
+import { shownAfter } from '../support/shown-after.ts'
 
 const script = join(import.meta.dir, '../../install.sh')
 const folder = temporaryFolder()
@@ -231,7 +232,7 @@ describe('a signature', () => {
 
     const said = await runProgram(['bash', '-e', '-c', commands!], { cwd: signed })
 
-    expect(said).toContain('Good "sync-bridge-release" signature')
+    expect(said).toMatch(shownAfter('docs/run.md', commands!))
     expect(said).toContain('install.sh: OK\n')
   })
 
