@@ -92,7 +92,7 @@ dist: node_modules ## a release: executables for all platforms, packages, images
 
 node_modules: package.json bun.lock
 	@echo "Installing packages ..."
-	@$(BUN) install --frozen-lockfile --silent
+	@$(BUN) install --frozen-lockfile --no-progress --no-summary
 	@touch $@
 
 python-client: ## the Python package, as a wheel in dist/
