@@ -1,8 +1,7 @@
 /** Bookmarks as files for other programs. A tree that is deeper than `deepestLevel` is written flat below that. */
-import { bookmarkTree, flattened, isRoot, type BookmarkNode, type Placed } from './bookmarks.ts'
+import { bookmarkTree, flattened, isRoot, missingRoot, type BookmarkNode, type Placed } from './bookmarks.ts'
 import { forHtml, forMarkdown, forUrlList, jsonText, markdownLink } from './safe-text.ts'
 import { csv, isoOf, type FormatOptions } from './tables.ts'
-import type { ReadableRecord } from './collection.ts'
 
 /**
  * Formats bookmarks as the HTML file that every browser imports. Like in Firefox's own file, the contents of the menu come first and in no
@@ -143,7 +142,7 @@ export function* bookmarksFirefoxJson<More>(tops: BookmarkNode<More>[]): Generat
   ) as [BookmarkNode<More>[], BookmarkNode<More>[]]
   if (others.length > 0) {
     const index = roots.findIndex((top) => isRoot(top, 'unfiled'))
-    const unfiled = roots[index] ?? bookmarkTree<More>([emptyUnfiled])[0]!
+    const unfiled = roots[index] ?? bookmarkTree<More>([missingRoot('unfiled')])[0]!
     const filled = { ...unfiled, children: [...unfiled.children, ...others] }
     roots.splice(index === -1 ? roots.length : index, 1, filled)
   }
@@ -151,13 +150,6 @@ export function* bookmarksFirefoxJson<More>(tops: BookmarkNode<More>[]): Generat
   const entries = flattened(roots).filter(({ node }) => node.kind !== 'bookmark' || node.bookmark.url !== '')
   yield* nestedJson(entries, firefoxBookmark)
   yield '}\n'
-}
-
-const emptyUnfiled: ReadableRecord = {
-  collection: 'bookmarks',
-  stored: { id: 'unfiled', last_modified: 0 },
-  clear: { id: 'unfiled', type: 'folder' },
-  problem: null,
 }
 
 function firefoxBookmark<More>({ node, index }: Placed<More>): object {

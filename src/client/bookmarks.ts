@@ -1,3 +1,4 @@
+import { placesOf, rootTitles, topId } from './bookmark-places.ts'
 import { readBookmark, type Bookmark } from './engines.ts'
 import { ClientError } from './errors.ts'
 import { composed, folded } from './spelling.ts'
@@ -24,50 +25,44 @@ export type BookmarkNode<More = unknown> = More & {
   path: string
 }
 
-/** The ids of the root folders with the titles that Firefox shows. */
-export const rootTitles: ReadonlyMap<string, string> = new Map([
-  ['toolbar', 'Bookmarks Toolbar'],
-  ['menu', 'Bookmarks Menu'],
-  ['unfiled', 'Other Bookmarks'],
-  ['mobile', 'Mobile Bookmarks'],
-])
-
 /** The ids of the root folders, which every account has. */
 export const bookmarkRoots: string[] = [...rootTitles.keys()]
 
 /**
- * Builds the tree of bookmarks, and returns its top level. A folder's `children` decides its contents and their order. A record that no
- * folder lists goes to the end of its parent folder; without an existing parent, to the top level.
+ * Builds the tree of bookmarks, and returns its top level: the root folders, except for those that are missing and would be empty.
+ * `placesOf` decides where each item is; what is in a folder that can't be decrypted is in Other Bookmarks.
  *
  * `add` returns additional fields of a node; a `title` among them replaces the record's title.
  */
 export function bookmarkTree<More = unknown>(
-  records: ReadableRecord[],
+  records: Iterable<ReadableRecord>,
   add?: (record: ReadableRecord, title: string) => More,
 ): BookmarkNode<More>[] {
-  type Node = BookmarkNode<More>
-  const nodes = new Map(records.map((record) => [record.stored.id, nodeOf(record, add)]))
-  const roots = new Set([...rootTitles.keys()].flatMap((id) => nodes.get(id) ?? []))
-  function place(child: Node | undefined, parent: Node | undefined): void {
-    if (child === undefined || child.parent !== null || roots.has(child)) return
-    if (parent?.kind !== 'folder' || parent === child) return
-    child.parent = parent
-    parent.children.push(child)
+  const nodes = new Map<string, BookmarkNode<More>>()
+  for (const record of records) {
+    const { id } = record.stored
+    // A list that is read page by page may have a record twice.
+    nodes.delete(id)
+    if (id !== topId) nodes.set(id, nodeOf(record, add))
   }
-  for (const node of nodes.values()) {
-    for (const id of node.bookmark.childIds) place(nodes.get(id), node)
+  const missing = bookmarkRoots.filter((id) => !nodes.has(id))
+  for (const id of missing) nodes.set(id, nodeOf(missingRoot(id), add))
+  const { contents } = placesOf(nodes, {
+    isFolder: ({ kind }) => kind === 'folder',
+    childIds: ({ bookmark }) => bookmark.childIds,
+    parentId: ({ bookmark }) => bookmark.parentId,
+  })
+  for (const [id, ids] of contents) {
+    const folder = nodes.get(id)!
+    for (const child of ids) {
+      const node = nodes.get(child)
+      if (node === undefined) continue
+      node.parent = folder
+      folder.children.push(node)
+    }
   }
-  for (const node of nodes.values()) place(node, nodes.get(node.bookmark.parentId))
-  const strays = [...nodes.values()].filter((node) => node.parent === null && !roots.has(node))
-  const tops = [...roots, ...strays]
-  const seen = new Set(walk(tops))
-  // Folders that contain each other are reachable from no root, so one folder of each cycle moves to the top level.
-  for (const node of nodes.values()) {
-    if (seen.has(node)) continue
-    const top = cutCircle(node)
-    tops.push(top)
-    for (const found of walk([top])) seen.add(found)
-  }
+  const isShown = (id: string) => nodes.get(id)!.children.length > 0 || !missing.includes(id)
+  const tops = bookmarkRoots.filter(isShown).map((id) => nodes.get(id)!)
   describePlaces(tops)
   return tops
 }
@@ -76,24 +71,20 @@ function nodeOf<More>(
   record: ReadableRecord,
   add?: (record: ReadableRecord, title: string) => More,
 ): BookmarkNode<More> {
-  const bookmark = readBookmark(record.clear)
-  const { kind, title: own } = bookmark
   const { id } = record.stored
+  // A root is a folder, whatever its record says.
+  const bookmark = readBookmark(rootTitles.has(id) ? { ...record.clear, type: 'folder' } : record.clear)
+  const { kind, title: own } = bookmark
   // Firefox writes a root's id as its title, and shows a translated one.
   const title = own && own !== id ? own : (rootTitles.get(id) ?? own)
   const place = { children: [], parent: null, level: 1, position: 1, siblings: 1, count: 0, path: '' }
   return { title, ...add?.(record, title), record, bookmark, kind, ...place } as BookmarkNode<More>
 }
 
-/** Follows the parents of a node to a cycle, and breaks it. */
-function cutCircle<More>(from: BookmarkNode<More>): BookmarkNode<More> {
-  const passed = new Set<BookmarkNode<More>>()
-  let node = from
-  for (; !passed.has(node); node = node.parent!) passed.add(node)
-  const { children } = node.parent!
-  children.splice(children.indexOf(node), 1)
-  node.parent = null
-  return node
+/** An empty root folder, for an account that has no record of it. */
+export function missingRoot(id: string): ReadableRecord {
+  const stored = { id, last_modified: 0 }
+  return { collection: 'bookmarks', stored, clear: { id, type: 'folder' }, problem: null }
 }
 
 function describePlaces<More>(tops: BookmarkNode<More>[]): void {

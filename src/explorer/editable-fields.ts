@@ -1,5 +1,5 @@
 import { isReadable, type SyncRecord } from '../client/collection.ts'
-import { rootTitles } from '../client/bookmarks.ts'
+import { rootTitles } from '../client/bookmark-places.ts'
 import { readBookmark, readLogin } from '../client/engines.ts'
 import { textOf } from '../client/fields.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'bun:test'
+import * as fc from 'fast-check'
 import { bookmarkTree, folderNamed, foldersNamed, walk } from '../../src/client/bookmarks.ts'
 import { isReadable } from '../../src/client/collection.ts'
+import { below, readTree } from '../../src/client/edit/tree.ts'
 import { bookmark, folder, record, shape, titles, unreadable } from './records.ts'
 
 describe('bookmarkTree', () => {
@@ -28,14 +30,14 @@ describe('bookmarkTree', () => {
     ])
   })
 
-  it('puts records without a folder at the end, and omits deleted and unreadable ones', () => {
+  it('puts records without a folder into Other Bookmarks, and omits deleted and unreadable ones', () => {
     const tree = bookmarkTree([
       folder('toolbar', 'places', ['gone', 'foreign', 'absent']),
       bookmark('stray', 'nowhere'),
       ...[record({ id: 'gone', deleted: true }), unreadable].filter(isReadable),
     ])
 
-    expect(shape(tree)).toBe('toolbar() stray')
+    expect(shape(tree)).toBe('toolbar() unfiled(stray)')
   })
 
   it('ends with folders that contain each other, and with invalid children', () => {
@@ -47,8 +49,8 @@ describe('bookmarkTree', () => {
       bookmark('same', 'unfiled'),
     ])
 
-    expect(shape(tree)).toBe('menu() unfiled(same) one(two())')
-    expect(tree.map(({ count }) => count)).toEqual([0, 1, 0])
+    expect(shape(tree)).toBe('menu() unfiled(same one(two()))')
+    expect(tree.map(({ count }) => count)).toEqual([0, 1])
   })
 
   it('shows what belongs to a cycle of folders, below one of them', () => {
@@ -60,7 +62,40 @@ describe('bookmarkTree', () => {
       folder('self', 'self', ['self']),
     ])
 
-    expect(shape(tree)).toBe('self() one(tail(leaf) two())')
+    expect(shape(tree)).toBe('unfiled(self() one(tail(leaf) two()))')
+  })
+
+  it('places everything as the tree of edits does, whatever the records say', () => {
+    const ids = ['toolbar', 'menu', 'unfiled', 'mobile', 'places', 'a', 'b', 'c', 'd', 'e']
+    const id = fc.constantFrom(...ids)
+    const anyRecord = fc
+      .record({
+        id,
+        type: fc.constantFrom('folder', 'folder', 'bookmark', 'separator'),
+        parentid: id,
+        children: fc.array(id, { maxLength: 5 }),
+      })
+      .map((clear) => record({ ...clear, title: clear.id }))
+
+    fc.assert(
+      fc.property(fc.array(anyRecord, { maxLength: 12 }), (records) => {
+        const { items } = readTree(records)
+        const inEdits = ['toolbar', 'menu', 'unfiled', 'mobile'].flatMap((root) =>
+          below({ items }, root).map((item) => [item.id, item.parent, item.place]),
+        )
+
+        const shown = walk(bookmarkTree(records)).filter(({ parent }) => parent !== null)
+
+        expect(
+          shown.map(({ record: { stored }, parent, position }) => [
+            stored.id,
+            parent!.record.stored.id,
+            position - 1,
+          ]),
+        ).toEqual(inEdits)
+      }),
+      { numRuns: 1000 },
+    )
   })
 
   it('supports any depth', () => {
@@ -70,7 +105,7 @@ describe('bookmarkTree', () => {
 
     const tree = bookmarkTree([...chain, bookmark('deepest', '19999')])
 
-    expect(walk(tree).at(-1)).toMatchObject({ title: 'deepest', level: 20_001 })
+    expect(walk(tree).at(-1)).toMatchObject({ title: 'deepest', level: 20_002 })
     expect(tree).toMatchObject([{ count: 1 }])
   })
 
@@ -153,7 +188,10 @@ describe('folderNamed', () => {
     ['café', 'There is no folder "café": did you mean "Cafe\u0301"?'],
     ['CAFE', 'There is no folder "CAFE": did you mean "Cafe\u0301"?'],
     ['Tea', 'There is no folder "Tea"'],
-    ['Twin', 'There are 2 folders "Twin": use one of these ids: one, two'],
+    [
+      'Twin',
+      'There are 2 folders "Twin": use one of these ids: one (in Bookmarks Menu), two (in Bookmarks Menu)',
+    ],
   ])('says what to write instead of %j', (wanted, message) => {
     expect(() => folderNamed(tree, wanted)).toThrow(message)
   })

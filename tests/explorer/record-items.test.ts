@@ -35,7 +35,12 @@ describe('bookmarkItem', () => {
       bookmarkItem,
     )
 
-    expect(walk(tree).map(({ title }) => title)).toEqual(['Bookmarks Menu', 'https://a.example/', 'b'])
+    expect(walk(tree).map(({ title }) => title)).toEqual([
+      'Bookmarks Menu',
+      'https://a.example/',
+      'Other Bookmarks',
+      'b',
+    ])
   })
 })
 

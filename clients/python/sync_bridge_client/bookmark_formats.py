@@ -8,9 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from .answers import StoredRecord
-from .bookmarks import BookmarkNode, Placed, bookmark_tree, flattened
-from .collection import SyncRecord
+from .bookmarks import BookmarkNode, Placed, flattened, missing_root
 from .safe_text import for_html, for_markdown, for_url_list, json_text, markdown_link
 from .tables import csv, iso_of
 
@@ -136,18 +134,13 @@ def bookmarks_firefox_json(tops: Iterable[BookmarkNode]) -> Iterator[str]:
     others = [top for top in tops if top not in roots]
     if others:
         index = next((index for index, top in enumerate(roots) if top.record.stored.id == "unfiled"), len(roots))
-        unfiled = roots[index] if index < len(roots) else _empty_unfiled()
+        unfiled = roots[index] if index < len(roots) else missing_root("unfiled")
         roots[index : index + 1] = [dataclasses.replace(unfiled, children=[*unfiled.children, *others])]
     folder = _PLACE_TYPES["folder"]
     yield f'{{"guid":"root________","title":"","index":0,"type":"{folder}","root":"placesRoot","children":'
     entries = (entry for entry in flattened(roots) if entry.node.kind != "bookmark" or entry.node.bookmark.url != "")
     yield from _nested_json(entries, _firefox_bookmark)
     yield "}\n"
-
-
-def _empty_unfiled() -> BookmarkNode:
-    record = SyncRecord("bookmarks", StoredRecord("unfiled", 0), {"id": "unfiled", "type": "folder"}, None)
-    return bookmark_tree([record])[0]
 
 
 def _firefox_bookmark(placed: Placed) -> dict[str, Any]:

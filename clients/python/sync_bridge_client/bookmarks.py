@@ -3,19 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .answers import StoredRecord
+from .bookmark_places import ROOT_TITLES, TOP_ID, places_of
 from .collection import SyncRecord, is_readable
 from .crypto import ClearRecord
 from .engines import Bookmark, Kind, read_bookmark
 from .errors import ClientError
 from .fields import quoted, text_of
 from .spelling import composed, folded
-
-ROOT_TITLES = {
-    "toolbar": "Bookmarks Toolbar",
-    "menu": "Bookmarks Menu",
-    "unfiled": "Other Bookmarks",
-    "mobile": "Mobile Bookmarks",
-}
 
 # The ids of the root folders, which every account has.
 BOOKMARK_ROOTS = tuple(ROOT_TITLES)
@@ -54,44 +49,35 @@ class BookmarkNode:
 
 
 def bookmark_tree(records: Iterable[SyncRecord]) -> list[BookmarkNode]:
-    """Builds the tree of bookmarks, and returns its top level.
+    """Builds the tree of bookmarks, and returns its top level: the root folders, except for those that are missing and would be empty.
 
-    A folder's `children` decides its contents and their order. A record that no folder lists goes to the end of its parent folder; without
-    an existing parent, to the top level. Leaves out deletions and records that can't be decrypted.
+    `places_of` decides where each item is; what is in a folder that can't be decrypted is in Other Bookmarks. Leaves out deletions and
+    records that can't be decrypted.
     """
     nodes: dict[str, BookmarkNode] = {}
     for record in records:
-        if record.clear is not None and is_readable(record):
-            nodes[record.stored.id] = _node_of(record, record.clear)
-    roots = [nodes[root_id] for root_id in BOOKMARK_ROOTS if root_id in nodes]
-
-    def place(child: BookmarkNode | None, parent: BookmarkNode | None) -> None:
-        if child is None or child.parent is not None or child in roots:
-            return
-        if parent is None or parent.kind != "folder" or parent is child:
-            return
-        child.parent = parent
-        parent.children.append(child)
-
-    for node in nodes.values():
-        for child_id in node.bookmark.child_ids:
-            place(nodes.get(child_id), node)
-    for node in nodes.values():
-        place(node, nodes.get(node.bookmark.parent_id))
-    tops = roots + [node for node in nodes.values() if node.parent is None and node not in roots]
-    seen = set(walk(tops))
-    # Folders that contain each other are reachable from no root, so one folder of each cycle moves to the top level.
-    for node in nodes.values():
-        if node not in seen:
-            top = _cut_circle(node)
-            tops.append(top)
-            seen.update(walk([top]))
+        if record.clear is None or not is_readable(record) or record.stored.id == TOP_ID:
+            continue
+        # A list that is read page by page may have a record twice.
+        nodes.pop(record.stored.id, None)
+        nodes[record.stored.id] = _node_of(record, record.clear)
+    missing = [root_id for root_id in BOOKMARK_ROOTS if root_id not in nodes]
+    for root_id in missing:
+        nodes[root_id] = missing_root(root_id)
+    for folder_id, ids in places_of(nodes, lambda node: node.clear).contents.items():
+        folder = nodes[folder_id]
+        for child in ids:
+            if child in nodes:
+                nodes[child].parent = folder
+                folder.children.append(nodes[child])
+    tops = [nodes[root_id] for root_id in BOOKMARK_ROOTS if nodes[root_id].children or root_id not in missing]
     _describe_places(tops)
     return tops
 
 
 def _node_of(record: SyncRecord, clear: ClearRecord) -> BookmarkNode:
-    bookmark = read_bookmark(clear)
+    # A root is a folder, whatever its record says.
+    bookmark = read_bookmark({**clear, "type": "folder"} if record.stored.id in ROOT_TITLES else clear)
     title = bookmark.title
     # Firefox writes a root's id as its title, and shows a translated one.
     if title in ("", record.stored.id):
@@ -99,17 +85,10 @@ def _node_of(record: SyncRecord, clear: ClearRecord) -> BookmarkNode:
     return BookmarkNode(record, clear, bookmark, bookmark.kind, title)
 
 
-def _cut_circle(start: BookmarkNode) -> BookmarkNode:
-    """Follows the parents of a node to a cycle, and breaks it."""
-    passed = set()
-    node = start
-    while node not in passed and node.parent is not None:
-        passed.add(node)
-        node = node.parent
-    if node.parent is not None:
-        node.parent.children.remove(node)
-        node.parent = None
-    return node
+def missing_root(root_id: str) -> BookmarkNode:
+    """An empty root folder, for an account that has no record of it."""
+    clear: ClearRecord = {"id": root_id, "type": "folder"}
+    return _node_of(SyncRecord("bookmarks", StoredRecord(root_id, 0), clear, None), clear)
 
 
 def _describe_places(tops: list[BookmarkNode]) -> None:

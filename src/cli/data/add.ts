@@ -1,4 +1,5 @@
-import { named, rootTitles } from '../../client/bookmarks.ts'
+import { rootTitles } from '../../client/bookmark-places.ts'
+import { named } from '../../client/bookmarks.ts'
 import { newId } from '../../client/edit/models.ts'
 import { folderCalled, namedFolders, type Tree } from '../../client/edit/tree.ts'
 import { ClientError } from '../../client/errors.ts'

@@ -7,7 +7,7 @@
  *
  * A backslash makes the next character an ordinary one, so a title may contain anything.
  */
-import { rootTitles } from '../../client/bookmarks.ts'
+import { rootTitles } from '../../client/bookmark-places.ts'
 import { newId } from '../../client/edit/models.ts'
 import { below, type Item, type ItemKind, type Tree } from '../../client/edit/tree.ts'
 import { textOf } from '../../client/fields.ts'

@@ -4,7 +4,8 @@ import { requestsOf, type RecordWrite } from '../../client/edit/edit-requests.ts
 import { isRoot, normalFields, uniqueTags, type Problem } from '../../client/edit/edit.ts'
 import { editsBetween, type WantedTree } from '../../client/edit/edits-between.ts'
 import { textOf, textsOf } from '../../client/fields.ts'
-import { below, readTree, topId, versionOf, type Item, type Tree } from '../../client/edit/tree.ts'
+import { topId } from '../../client/bookmark-places.ts'
+import { below, readTree, versionOf, type Item, type Tree } from '../../client/edit/tree.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { ClearRecord } from '../../client/crypto.ts'
 

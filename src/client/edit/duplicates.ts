@@ -1,7 +1,7 @@
 import { addressOf } from '../addresses.ts'
 import { readLogin } from '../engines.ts'
 import { below, type Item, type Tree } from './tree.ts'
-import { rootTitles } from '../bookmarks.ts'
+import { rootTitles } from '../bookmark-places.ts'
 import type { ReadableRecord } from '../collection.ts'
 import type { Edit, RecordEdit } from './edit.ts'
 

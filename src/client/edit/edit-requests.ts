@@ -1,4 +1,5 @@
-import { sameTags, topId, versionOf, type Item, type Tree } from './tree.ts'
+import { topId } from '../bookmark-places.ts'
+import { sameTags, versionOf, type Item, type Tree } from './tree.ts'
 import type { ClearRecord } from '../crypto.ts'
 import { addressOf } from '../addresses.ts'
 import { readBookmark } from '../engines.ts'

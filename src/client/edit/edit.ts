@@ -1,5 +1,6 @@
 import { addressOf } from '../addresses.ts'
-import { topId, type Item, type ItemKind } from './tree.ts'
+import { topId } from '../bookmark-places.ts'
+import type { Item, ItemKind } from './tree.ts'
 import type { ClearRecord } from '../crypto.ts'
 import type { RecordFields } from '../record-fields.ts'
 

@@ -1,7 +1,7 @@
 import { isRoot, type Edit, type ItemFields, type Place } from './edit.ts'
 import { applyEdits, sameField } from './apply-edits.ts'
 import { normalAddress } from './draft-tree.ts'
-import { rootTitles } from '../bookmarks.ts'
+import { rootTitles } from '../bookmark-places.ts'
 import { below, type Item, type Tree } from './tree.ts'
 
 /** The tree that edits should lead to: items that are new have an empty record or that of a backup, and no version. */

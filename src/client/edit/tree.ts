@@ -1,4 +1,5 @@
-import { onlyNamed, rootTitles, type Named } from '../bookmarks.ts'
+import { placesOf, rootTitles, topId } from '../bookmark-places.ts'
+import { onlyNamed, type Named } from '../bookmarks.ts'
 import { readBookmark } from '../engines.ts'
 import { textOf, textsOf, type Fields } from '../fields.ts'
 import type { SyncRecord } from '../collection.ts'
@@ -42,18 +43,11 @@ export interface Tree {
   readonly unreadable: ReadonlySet<string>
 }
 
-/** The parent of the roots. It is no item. */
-export const topId = 'places'
-
-/** Where Firefox puts what has no folder. */
-const strayFolder = 'unfiled'
-
 type Draft = { -readonly [Field in keyof Item]: Item[Field] }
 
 /**
- * Builds the tree from all records of the collection. Accepts invalid ones, and places each record once: in the folder that it names if that
- * folder lists it, else in the first folder that lists it, else at the end of the folder that it names, else at the end of Other Bookmarks.
- * A folder keeps its place among ids without a readable record, which stay in `children`. Takes linear time.
+ * Builds the tree from all records of the collection. Accepts invalid ones; `placesOf` decides where each item is. Ids without a readable
+ * record stay in `children`, at their places. Takes linear time.
  */
 export function readTree(records: Iterable<SyncRecord>): Tree {
   const items = new Map<string, Draft>()
@@ -123,36 +117,15 @@ function placeAll(
   deleted: ReadonlyMap<string, number>,
   unreadable: ReadonlySet<string>,
 ): void {
-  const parents = listedParents(items)
-  const contents = new Map<string, string[]>()
-  for (const folder of items.values()) {
-    if (folder.kind !== 'folder') continue
-    const listed = new Set(textsOf(folder.record.children))
-    const own = [...listed].filter((id) => parents.get(id) === folder.id && !deleted.has(id))
-    contents.set(folder.id, own)
-    for (const id of own) setParent(items.get(id), folder.id)
-  }
-  const place = (item: Draft, folder: string) => {
-    item.parent = folder
-    contents.get(folder)?.push(item.id)
-  }
-  for (const item of items.values()) {
-    if (item.parent !== '') continue
-    const named = textOf(item.record.parentid)
-    // What is in an unreadable folder stays there, below no root.
-    const exists = (contents.has(named) && named !== item.id) || unreadable.has(named)
-    place(item, exists ? named : strayFolder)
-  }
-  for (const id of cycles(items)) {
-    const item = items.get(id)!
-    const former = contents.get(item.parent)!
-    contents.set(
-      item.parent,
-      former.filter((child) => child !== id),
-    )
-    place(item, strayFolder)
-  }
-  for (const [id, children] of contents) {
+  const { parents, contents } = placesOf(items, {
+    isFolder: ({ kind }) => kind === 'folder',
+    childIds: ({ record }) => textsOf(record.children),
+    parentId: ({ record }) => textOf(record.parentid),
+    isUnreadable: (id) => unreadable.has(id),
+  })
+  for (const [id, item] of items) item.parent = parents.get(id)!
+  for (const [id, listed] of contents) {
+    const children = listed.filter((child) => !deleted.has(child))
     items.get(id)!.children = children
     let index = 0
     for (const child of children) {
@@ -160,40 +133,6 @@ function placeAll(
       if (item) item.place = index++
     }
   }
-}
-
-function setParent(item: Draft | undefined, folder: string): void {
-  if (item) item.parent = folder
-}
-
-/** The folder of each listed id: the one that it names, else the first that lists it. */
-function listedParents(items: ReadonlyMap<string, Draft>): Map<string, string> {
-  const parents = new Map<string, string>()
-  for (const { id: folder, kind, record } of items.values()) {
-    if (kind !== 'folder') continue
-    for (const id of textsOf(record.children)) {
-      if (id === folder || id === topId || rootTitles.has(id)) continue
-      if (!parents.has(id) || textOf(items.get(id)?.record.parentid) === folder) parents.set(id, folder)
-    }
-  }
-  return parents
-}
-
-/** One folder of each cycle: folders that contain each other are in no root. */
-function cycles(items: ReadonlyMap<string, Draft>): string[] {
-  const isRooted = new Set(rootTitles.keys())
-  const cut: string[] = []
-  for (const { id } of items.values()) {
-    const passed = new Set<string>()
-    let above = id
-    while (!isRooted.has(above) && !passed.has(above) && items.has(above)) {
-      passed.add(above)
-      above = items.get(above)!.parent
-    }
-    if (passed.has(above)) cut.push(above)
-    for (const each of passed) isRooted.add(each)
-  }
-  return cut
 }
 
 /** The items below a folder, each folder before its contents; without the folder itself. */

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ..addresses import address_of
+from ..bookmark_places import TOP_ID
 from ..crypto import ClearRecord
 from ..engines import read_bookmark
 from ..fields import list_of, text_of, texts_of
 from .edits import is_root
-from .tree import TOP_ID, Item, Tree, same_tags, version_of
+from .tree import Item, Tree, same_tags, version_of
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from ..addresses import address_of, normalized
+from ..bookmark_places import TOP_ID
 from ..crypto import ClearRecord
 from ..fields import text_of, trimmed
-from .tree import TOP_ID, Item, ItemKind
+from .tree import Item, ItemKind
 
 # Why an edit, or a part of one, was not applied: Firefox does not accept it; the item or the folder does not exist (any more); another
 # device has changed the same field; another device has put an item into a folder that was to be removed.

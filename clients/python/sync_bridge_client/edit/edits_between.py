@@ -4,7 +4,7 @@ import bisect
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ..bookmarks import ROOT_TITLES
+from ..bookmark_places import ROOT_TITLES
 from .apply_edits import apply_edits, same_field
 from .draft_tree import normal_address
 from .edits import AddEdit, ChangeEdit, Edit, MoveEdit, RemoveEdit, is_root

@@ -5,18 +5,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ..answers import StoredRecord
-from ..bookmarks import ROOT_TITLES
+from ..bookmark_places import ROOT_TITLES, TOP_ID, places_of
 from ..collection import SyncRecord
 from ..crypto import ClearRecord
 from ..engines import read_bookmark
-from ..fields import text_of, texts_of
 
 # What an item is. It never changes: Firefox stops syncing bookmarks if it does.
 ItemKind = Literal["bookmark", "query", "folder", "livemark", "separator"]
-# The parent of the roots. It is no item.
-TOP_ID = "places"
-# Where Firefox puts what has no folder.
-_STRAY_FOLDER = "unfiled"
 
 
 @dataclass(frozen=True)
@@ -61,9 +56,8 @@ class Tree:
 def read_tree(records: Iterable[SyncRecord]) -> Tree:
     """Builds the tree from all records of the collection.
 
-    Accepts invalid ones, and places each record once: in the folder that it names if that folder lists it, else in the first folder that
-    lists it, else at the end of the folder that it names, else at the end of Other Bookmarks. A folder keeps its place among ids without a
-    readable record, which stay in `children`. Takes linear time.
+    Accepts invalid ones; `places_of` decides where each item is. Ids without a readable record stay in `children`, at their places. Takes
+    linear time.
     """
     items: dict[str, Item] = {}
     deleted: dict[str, int] = {}
@@ -132,30 +126,8 @@ def _add_root(root_id: str, items: dict[str, Item], deleted: dict[str, int], unr
 
 
 def _place_all(items: dict[str, Item], deleted: Mapping[str, int], unreadable: Collection[str]) -> None:
-    parent_of: dict[str, str] = {root_id: TOP_ID for root_id in ROOT_TITLES if root_id in items}
-    listed_in = _listed_parents(items)
-    contents: dict[str, list[str]] = {}
-    for folder in items.values():
-        if folder.kind != "folder":
-            continue
-        listed = dict.fromkeys(texts_of(folder.record.get("children")))
-        own = [each for each in listed if listed_in.get(each) == folder.id and each not in deleted]
-        contents[folder.id] = own
-        for each in own:
-            if each in items:
-                parent_of[each] = folder.id
-    for item in items.values():
-        if item.id in parent_of:
-            continue
-        named = text_of(item.record.get("parentid"))
-        # What is in an unreadable folder stays there, below no root.
-        exists = (named in contents and named != item.id) or named in unreadable
-        parent_of[item.id] = named if exists else _STRAY_FOLDER
-        contents.get(parent_of[item.id], []).append(item.id)
-    for cut in _cycles(items, parent_of):
-        contents[parent_of[cut]].remove(cut)
-        parent_of[cut] = _STRAY_FOLDER
-        contents.get(_STRAY_FOLDER, []).append(cut)
+    where = places_of(items, lambda item: item.record, unreadable)
+    contents = {folder: tuple(each for each in ids if each not in deleted) for folder, ids in where.contents.items()}
     places: dict[str, int] = {}
     for children in contents.values():
         for place, child in enumerate(each for each in children if each in items):
@@ -163,40 +135,10 @@ def _place_all(items: dict[str, Item], deleted: Mapping[str, int], unreadable: C
     for item_id, item in items.items():
         items[item_id] = replace(
             item,
-            parent=parent_of[item_id],
+            parent=where.parents[item_id],
             place=places.get(item_id, 0),
-            children=tuple(contents.get(item_id, ())),
+            children=contents.get(item_id, ()),
         )
-
-
-def _listed_parents(items: Mapping[str, Item]) -> dict[str, str]:
-    """The folder of each listed id: the one that it names, else the first that lists it."""
-    parents: dict[str, str] = {}
-    for folder in items.values():
-        if folder.kind != "folder":
-            continue
-        for each in texts_of(folder.record.get("children")):
-            if each in (folder.id, TOP_ID) or each in ROOT_TITLES:
-                continue
-            if each not in parents or (each in items and text_of(items[each].record.get("parentid")) == folder.id):
-                parents[each] = folder.id
-    return parents
-
-
-def _cycles(items: Mapping[str, Item], parent_of: Mapping[str, str]) -> list[str]:
-    """One folder of each cycle: folders that contain each other are in no root."""
-    rooted = set(ROOT_TITLES)
-    cut: list[str] = []
-    for item_id in items:
-        passed: set[str] = set()
-        above = item_id
-        while above not in rooted and above not in passed and above in items:
-            passed.add(above)
-            above = parent_of[above]
-        if above in passed:
-            cut.append(above)
-        rooted |= passed
-    return cut
 
 
 def below(items: Mapping[str, Item], folder: str) -> list[Item]:
