@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where to get the source, for __version__: by default the public address of the repository.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises pages build site pictures bench client python-client deb dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises python-engines pages build site pictures bench client python-client deb dist clean
 
 help: ## shows this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -46,7 +46,10 @@ format: node_modules ## formats everything
 settings-page: node_modules ## docs/settings.md, after a change of the settings
 	@$(BUN) .ci/settings-page.ts
 
-pages: settings-page commands-page promises ## every generated page, after a change of names that users see
+pages: settings-page commands-page promises python-engines ## all that is generated from the code, after a change of names that users see
+
+python-engines: node_modules ## the fields of records for the Python package, after a change of one
+	@$(BUN) .ci/python-engines.ts
 
 promises: node_modules ## the pages of names that 1.x keeps, after a change of one
 	@$(BUN) .ci/interface-page.ts

@@ -3,6 +3,16 @@ import { bookmarkTree, flattened, isRoot, missingRoot, type BookmarkNode, type P
 import { forHtml, forMarkdown, forUrlList, jsonText, markdownLink } from './safe-text.ts'
 import { csv, isoOf, type FormatOptions } from './tables.ts'
 
+/** The formats by name, the default first. The Python package has the same. */
+export const bookmarkFormats = {
+  html: bookmarksHtml,
+  json: bookmarksJson,
+  'firefox-json': bookmarksFirefoxJson,
+  csv: bookmarksCsv,
+  urls: bookmarkUrls,
+  markdown: bookmarksMarkdown,
+}
+
 /**
  * Formats bookmarks as the HTML file that every browser imports. Like in Firefox's own file, the contents of the menu come first and in no
  * folder, because Firefox imports the file into the menu.

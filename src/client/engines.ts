@@ -183,8 +183,10 @@ interface Engine {
   fields: Record<string, keyof typeof types>
   /** The fields without which a record means nothing. */
   required?(clear: Fields): string[]
-  /** A short name for a record; empty if it has none. */
-  name(clear: Fields): string
+  /** The fields that may name a record: the first that has a text does. Without any, its line does. */
+  names: string[]
+  /** The field that holds the fields of its names. @default the record itself */
+  namesIn?: string
   /** More than its name, in one line; never a secret. @default the name */
   line?(clear: Fields): string
 }
@@ -205,13 +207,13 @@ function isText(value: unknown): boolean {
   return typeof value === 'string'
 }
 
-const entry: Engine = {
-  fields: { entry: 'record' },
-  name: (clear) => firstText(readEntry(clear), ['name', 'cc-name', 'title']),
-}
+const entry: Engine = { fields: { entry: 'record' }, names: ['name', 'cc-name', 'title'], namesIn: 'entry' }
 
-/** One description for each engine; a collection that is not listed may have any record. */
-const engines: Record<string, Engine> = {
+/**
+ * One description for each engine; a collection that is not listed may have any record. `make pages` writes the fields and names for the Python
+ * package; `line` and `required` are also in its `engines.py`.
+ */
+export const engines: Record<string, Engine> = {
   bookmarks: {
     fields: {
       type: 'text',
@@ -229,7 +231,7 @@ const engines: Record<string, Engine> = {
     },
     required: ({ type }) =>
       type === 'folder' || type === 'separator' ? [] : [type === 'livemark' ? 'feedUri' : 'bmkUri'],
-    name: ({ title }) => textOf(title),
+    names: ['title'],
     line(clear) {
       const { kind, title, url, tags } = readBookmark(clear)
       if (kind === 'separator') return '----'
@@ -239,7 +241,7 @@ const engines: Record<string, Engine> = {
   history: {
     fields: { histUri: 'text', title: 'text', visits: 'records' },
     required: () => ['histUri'],
-    name: ({ title }) => textOf(title),
+    names: ['title'],
     line: ({ title, histUri }) => joined(textOf(title), `<${textOf(histUri)}>`),
   },
   passwords: {
@@ -256,18 +258,18 @@ const engines: Record<string, Engine> = {
       timePasswordChanged: 'number',
     },
     required: () => ['hostname', 'password'],
-    name: ({ hostname }) => textOf(hostname),
+    names: ['hostname'],
     line: ({ hostname, username }) => joined(textOf(hostname), textOf(username)),
   },
   forms: {
     fields: { name: 'text', value: 'text' },
     required: () => ['name'],
-    name: ({ name }) => textOf(name),
+    names: ['name'],
     line: ({ name, value }) => `${textOf(name)}: ${textOf(value)}`,
   },
   tabs: {
     fields: { clientName: 'text', tabs: 'records' },
-    name: ({ clientName }) => textOf(clientName),
+    names: ['clientName'],
     line(clear) {
       const { device, tabs } = readTabs(clear)
       return `${device}: ${tabs.length} tabs`
@@ -275,34 +277,34 @@ const engines: Record<string, Engine> = {
   },
   clients: {
     fields: { name: 'text', type: 'text', formfactor: 'text', os: 'text', version: 'text' },
-    name: ({ name }) => textOf(name),
+    names: ['name'],
   },
   addresses: entry,
   creditcards: entry,
   prefs: {
     fields: { value: 'record' },
-    name: (clear) => `${readPreferences(clear).length} preferences`,
+    names: [],
+    line: (clear) => `${readPreferences(clear).length} preferences`,
   },
   'extension-storage': {
     fields: { extId: 'text', data: 'text' },
-    name: ({ extId }) => textOf(extId),
+    names: ['extId'],
   },
   addons: {
     fields: { addonID: 'text' },
-    name: ({ addonID }) => textOf(addonID),
+    names: ['addonID'],
   },
 }
 
-const otherEngine: Engine = {
-  fields: {},
-  name: (clear) => firstText(clear, ['title', 'name', 'guid']),
-}
+export const otherEngine: Engine = { fields: {}, names: ['title', 'name', 'guid'] }
 
 function joined(...parts: string[]): string {
   return parts.filter((part) => part !== '').join(' ')
 }
 
-function firstText(fields: Fields, names: string[]): string {
+function nameIn(clear: Fields, { names, namesIn, line }: Engine): string {
+  if (names.length === 0) return line?.(clear) ?? ''
+  const fields = namesIn === undefined ? clear : fieldsOf(clear[namesIn])
   return names.map((name) => textOf(fields[name])).find((text) => text !== '') ?? ''
 }
 
@@ -312,15 +314,15 @@ function engineOf(collection: string): Engine {
 
 /** A short name for a record; its id if it has none. */
 export function nameRecord(collection: string, clear: Fields): string {
-  const name = clear.deleted === true ? '' : engineOf(collection).name(clear)
+  const name = clear.deleted === true ? '' : nameIn(clear, engineOf(collection))
   return name || textOf(clear.id)
 }
 
 /** Describes a record in one line; never shows a password. Empty for a deletion, which has no content. */
 export function describeRecord(collection: string, clear: Fields): string {
   if (clear.deleted === true) return ''
-  const { name, line = name } = engineOf(collection)
-  return line(clear)
+  const engine = engineOf(collection)
+  return engine.line?.(clear) ?? nameIn(clear, engine)
 }
 
 /** How a record differs from what its engine writes, such as `"children" is not a list of ids`; null if it does not. */

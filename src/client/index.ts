@@ -12,15 +12,7 @@ export {
   walk,
   type BookmarkNode,
 } from './bookmarks.ts'
-export {
-  bookmarksCsv,
-  bookmarksFirefoxJson,
-  bookmarksHtml,
-  bookmarksJson,
-  bookmarksMarkdown,
-  bookmarkUrls,
-  type PlainBookmark,
-} from './bookmark-formats.ts'
+export type { PlainBookmark } from './bookmark-formats.ts'
 export { changes, type WatchOptions } from './changes.ts'
 export {
   Collection,
@@ -86,23 +78,10 @@ export type { Edits, SaveOptions, SaveResult } from './edit/save.ts'
 export type { Saved, SavedRecord, WrittenRecord } from './edit/saved.ts'
 export { below, folderCalled, pathOf, readTree, type Item, type ItemKind, type Tree } from './edit/tree.ts'
 export type { Fields } from './fields.ts'
-export { exportFormats, type Exported, type Format } from './export-formats.ts'
-export {
-  deviceTabs,
-  everythingJson,
-  historyCsv,
-  historyJson,
-  passwordsCsv,
-  passwordsJson,
-  tabsCsv,
-  tabsJson,
-  tabsMarkdown,
-  tabUrls,
-  type DeviceTabs,
-  type Everything,
-} from './record-formats.ts'
+export { exportFormats, type Exported } from './export-formats.ts'
+export { deviceTabs, type DeviceTabs, type Everything } from './record-formats.ts'
 export { forHtml, forMarkdown, forSpreadsheet, printable, jsonText, markdownLink } from './safe-text.ts'
-export type { FormatOptions } from './tables.ts'
+export type { Format, FormatOptions } from './tables.ts'
 export type {
   AddressFields,
   BookmarkFields,

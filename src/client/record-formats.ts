@@ -5,6 +5,12 @@ import { forMarkdown, forUrlList, jsonText, markdownLink } from './safe-text.ts'
 import { csv, isoOf, jsonLines, jsonList, type FormatOptions } from './tables.ts'
 import type { ReadableRecord, SyncRecord } from './collection.ts'
 
+/** The formats of each kind of data by name, the default first. The Python package has the same. */
+export const historyFormats = { csv: historyCsv, json: historyJson }
+export const passwordFormats = { csv: passwordsCsv, json: passwordsJson }
+export const tabFormats = { json: tabsJson, csv: tabsCsv, urls: tabUrls, markdown: tabsMarkdown }
+export const everythingFormats = { json: everythingJson }
+
 const noVisit: Visit = { atMs: 0, kind: '' }
 
 /** Formats visits as CSV, latest first; includes pages without visits. */

@@ -7,6 +7,9 @@ export interface FormatOptions {
   isRaw?: boolean
 }
 
+/** Writes data as text, or as parts of a text. */
+export type Format<Data> = (data: Data, options?: FormatOptions) => string | Iterable<string>
+
 /** Formats a time as ISO 8601; empty for 0. */
 export function isoOf(atMs: number): string {
   return atMs > 0 ? new Date(atMs).toISOString() : ''

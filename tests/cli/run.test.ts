@@ -58,8 +58,8 @@ completion bsh
   command-argument value 'bsh' is invalid for argument 'SHELL'. Did you mean bash?
 export bookmark
   command-argument value 'bookmark' is invalid for argument 'WHAT'. Did you mean bookmarks?
-export tabs -f html
-  tabs cannot be written as html: use ${Object.keys(exportFormats.tabs).join(', ')}
+export tabs -f firefox-json
+  tabs cannot be written as firefox-json: use ${Object.keys(exportFormats.tabs).join(', ')}
 export bookmarks --format xml
   option '-f, --format <FORMAT>' argument 'xml' is invalid. Use ${[...new Set(Object.values(exportFormats).flatMap(Object.keys))].join(', ')}.
 backup dir --keep 0

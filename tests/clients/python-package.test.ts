@@ -374,7 +374,7 @@ describe('the wheel', () => {
     const checked = await inherited([...mypy, 'sync_bridge_client'], source)
     const programs = await inherited([...mypy, program, scenes])
 
-    expect(checked).toContain('no issues found in 35 source files')
+    expect(checked).toMatch(/^Success: no issues found in \d+ source files/m)
     expect(programs).toContain('no issues found in 2 source files')
   })
 })
@@ -617,7 +617,8 @@ describe('files and readers', () => {
 
       const { outcome } = await play('files', fileOf(bridge.user), { input: JSON.stringify(given) })
 
-      expect(Object.keys(outcome.texts)).toHaveLength(15)
+      const count = Object.values(exportFormats).flatMap(Object.keys).length
+      expect(Object.keys(outcome.texts)).toHaveLength(count)
       for (const [what, formats] of Object.entries(exportFormats))
         for (const [name, format] of Object.entries(formats)) {
           const text = [...format(data[what as keyof typeof data] as never)].join('').toWellFormed()

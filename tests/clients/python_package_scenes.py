@@ -30,7 +30,6 @@ from sync_bridge_client import (
     connect,
     describe_record,
     device_tabs,
-    everything_json,
     fault_of,
     format_account,
     is_readable,
@@ -224,7 +223,7 @@ def files() -> Any:
         for name, form in forms.items()
     }
     moment = datetime.datetime.fromtimestamp(1, datetime.timezone.utc)
-    texts["everything json"] = "".join(everything_json(everything, {"forms": "Reason"}, moment))
+    texts["everything json"] = "".join(EXPORT_FORMATS["everything"]["json"](everything, {"forms": "Reason"}, moment))
     said: List[List[Any]] = [
         [describe_record(each.collection, each.clear or {}), name_record(each.collection, each.clear or {})]
         + [fault_of(each.collection, each.clear or {}), is_usable(each.collection, each.clear or {})]
@@ -314,7 +313,7 @@ def hostile() -> Any:
         lambda c: list(c.collection("forms").pages(page_size=2)),
         lambda c: ["".join(form(bookmark_tree(c.collection("bookmarks").records()))) for form in EXPORT_FORMATS["bookmarks"].values()],
         lambda c: ["".join(form(map(device_tabs, c.collection("tabs").records()))) for form in EXPORT_FORMATS["tabs"].values()],
-        lambda c: "".join(everything_json(c.collection("passwords").records(), {}, datetime.datetime.now())),
+        lambda c: "".join(EXPORT_FORMATS["everything"]["json"](c.collection("passwords").records(), {}, datetime.datetime.now())),
         lambda c: c.edit([AddEdit(address="https://new.example/", folder="menu", tags=["x"])]),
         lambda c: c.edit([ChangeEdit("aaaaaaaaaaaa", {"title": "B", "tags": ["y"]})]),
         lambda c: c.remove("bookmarks", ["ffffffffffff"]),

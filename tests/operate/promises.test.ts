@@ -54,9 +54,7 @@ describe('the levels of log events', () => {
   it('are those at which the code logs them', async () => {
     const root = join(import.meta.dir, '../..')
     const sources = await Promise.all(
-      Array.from(new Glob('src/{cli,service}/**/*.ts').scanSync(root), (path) =>
-        Bun.file(join(root, path)).text(),
-      ),
+      Array.from(new Glob('src/**/*.ts').scanSync(root), (path) => Bun.file(join(root, path)).text()),
     )
     const calls = sources.flatMap((source) => [
       ...source.matchAll(/\blog\.(debug|info|warning|error)\('([^']+)'/g),

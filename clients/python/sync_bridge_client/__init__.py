@@ -5,14 +5,6 @@ The key never leaves the program.
 
 from .account import Account, check_account, format_account, parse_account, read_account_file
 from .answers import BridgeInfo, CollectionInfo, StoredRecord, TransactionResponse
-from .bookmark_formats import (
-    bookmark_urls,
-    bookmarks_csv,
-    bookmarks_firefox_json,
-    bookmarks_html,
-    bookmarks_json,
-    bookmarks_markdown,
-)
 from .bookmarks import BOOKMARK_ROOTS, BookmarkNode, bookmark_tree, folder_named, folders_named, walk
 from .changes import changes
 from .collection import Collection, Count, Page, SyncRecord, is_readable
@@ -56,19 +48,7 @@ from .engines import (
 from .errors import AccountField, ClientError
 from .export_formats import EXPORT_FORMATS
 from .fields import text_of
-from .record_formats import (
-    DeviceTabs,
-    device_tabs,
-    everything_json,
-    history_csv,
-    history_json,
-    passwords_csv,
-    passwords_json,
-    tab_urls,
-    tabs_csv,
-    tabs_json,
-    tabs_markdown,
-)
+from .record_formats import DeviceTabs, device_tabs
 from .safe_text import for_html, for_markdown, for_spreadsheet, json_text, markdown_link, printable, printable_line
 from .sync_client import SyncClient, connect
 from .transactions import TransactionRequest
@@ -117,12 +97,6 @@ __all__ = [
     "Visit",
     "VisitedPage",
     "bookmark_tree",
-    "bookmark_urls",
-    "bookmarks_csv",
-    "bookmarks_firefox_json",
-    "bookmarks_html",
-    "bookmarks_json",
-    "bookmarks_markdown",
     "changes",
     "check_account",
     "collection_keys",
@@ -132,7 +106,6 @@ __all__ = [
     "describe_record",
     "device_tabs",
     "encrypt_record",
-    "everything_json",
     "fault_of",
     "folder_named",
     "folders_named",
@@ -140,8 +113,6 @@ __all__ = [
     "for_markdown",
     "for_spreadsheet",
     "format_account",
-    "history_csv",
-    "history_json",
     "is_readable",
     "is_renewable",
     "is_usable",
@@ -150,8 +121,6 @@ __all__ = [
     "markdown_link",
     "name_record",
     "parse_account",
-    "passwords_csv",
-    "passwords_json",
     "printable",
     "printable_line",
     "read_account_file",
@@ -166,10 +135,6 @@ __all__ = [
     "read_visited_page",
     "renew_token",
     "revoke_refresh_token",
-    "tab_urls",
-    "tabs_csv",
-    "tabs_json",
-    "tabs_markdown",
     "text_of",
     "walk",
 ]

@@ -10,7 +10,7 @@ from typing import Any
 
 from .bookmarks import BookmarkNode, Placed, flattened, missing_root
 from .safe_text import for_html, for_markdown, for_url_list, json_text, markdown_link
-from .tables import csv, iso_of
+from .tables import Formats, csv, iso_of
 
 # Deeper folders are not indented further, or the file would grow with the square of the depth.
 _DEEPEST_INDENT = 20
@@ -202,3 +202,14 @@ def bookmarks_markdown(tops: Iterable[BookmarkNode]) -> Iterator[str]:
 
 def _links_of(tops: Iterable[BookmarkNode]) -> list[Placed]:
     return [each for each in flattened(tops) if each.node.bookmark.url != ""]
+
+
+# The formats by name, the default first. The JavaScript package has the same.
+BOOKMARK_FORMATS: Formats = {
+    "html": bookmarks_html,
+    "json": bookmarks_json,
+    "firefox-json": bookmarks_firefox_json,
+    "csv": bookmarks_csv,
+    "urls": bookmark_urls,
+    "markdown": bookmarks_markdown,
+}

@@ -1,4 +1,4 @@
-"""What Firefox's engines write into their collections: the one place that knows the names and types of their fields.
+"""Reads what Firefox's engines write into their collections, whose fields `engine_fields.py` lists.
 
 Readers take any record and never raise: a field of another type counts as absent, and `fault_of` names it.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from .crypto import ClearRecord
+from .engine_fields import FIELDS, NAMES, OTHER_NAMES
 from .fields import fields_of, list_of, number_of, read_time_ms, text_of, texts_of
 
 Kind = Literal["folder", "bookmark", "separator"]
@@ -223,30 +224,8 @@ _TYPES: dict[str, tuple[Callable[[object], bool], str]] = {
 }
 
 
-@dataclass(frozen=True)
-class _Engine:
-    """What an engine writes. None and a missing field are allowed, and so are other fields."""
-
-    # The types of its fields.
-    fields: dict[str, str]
-    # A short name for a record; empty if it has none.
-    name: Callable[[ClearRecord], str]
-    # More than its name, in one line; never a secret. By default, the name.
-    line: Callable[[ClearRecord], str] | None = None
-    # The fields without which a record means nothing.
-    required: Callable[[ClearRecord], list[str]] = lambda _: []
-
-
-def _text(name: str) -> Callable[[ClearRecord], str]:
-    return lambda clear: text_of(clear.get(name))
-
-
 def _joined(*parts: str) -> str:
     return " ".join(part for part in parts if part != "")
-
-
-def _first_text(fields: dict[str, Any], names: list[str]) -> str:
-    return next((text for name in names if (text := text_of(fields.get(name))) != ""), "")
 
 
 def _bookmark_line(clear: ClearRecord) -> str:
@@ -269,78 +248,41 @@ def _tabs_line(clear: ClearRecord) -> str:
     return f"{device}: {len(tabs)} tabs"
 
 
-_ENTRY = _Engine({"entry": "record"}, lambda clear: _first_text(read_entry(clear), ["name", "cc-name", "title"]))
-
-# One description for each engine; a collection that is not listed may have any record.
-_ENGINES = {
-    "bookmarks": _Engine(
-        {
-            "type": "text",
-            "title": "text",
-            "bmkUri": "text",
-            "feedUri": "text",
-            "siteUri": "text",
-            "tags": "texts",
-            "keyword": "text",
-            "description": "text",
-            "parentid": "text",
-            "parentName": "text",
-            "children": "ids",
-            "dateAdded": "number",
-        },
-        _text("title"),
-        _bookmark_line,
-        _required_address,
-    ),
-    "history": _Engine(
-        {"histUri": "text", "title": "text", "visits": "records"},
-        _text("title"),
-        lambda clear: _joined(text_of(clear.get("title")), f"<{text_of(clear.get('histUri'))}>"),
-        lambda _: ["histUri"],
-    ),
-    "passwords": _Engine(
-        {
-            "hostname": "text",
-            "formSubmitURL": "text",
-            "httpRealm": "text",
-            "username": "text",
-            "password": "text",
-            "usernameField": "text",
-            "passwordField": "text",
-            "timeCreated": "number",
-            "timeLastUsed": "number",
-            "timePasswordChanged": "number",
-        },
-        _text("hostname"),
-        lambda clear: _joined(text_of(clear.get("hostname")), text_of(clear.get("username"))),
-        lambda _: ["hostname", "password"],
-    ),
-    "forms": _Engine(
-        {"name": "text", "value": "text"},
-        _text("name"),
-        lambda clear: f"{text_of(clear.get('name'))}: {text_of(clear.get('value'))}",
-        lambda _: ["name"],
-    ),
-    "tabs": _Engine({"clientName": "text", "tabs": "records"}, _text("clientName"), _tabs_line),
-    "clients": _Engine(
-        {"name": "text", "type": "text", "formfactor": "text", "os": "text", "version": "text"}, _text("name")
-    ),
-    "addresses": _ENTRY,
-    "creditcards": _ENTRY,
-    "prefs": _Engine({"value": "record"}, lambda clear: f"{len(read_preferences(clear))} preferences"),
-    "extension-storage": _Engine({"extId": "text", "data": "text"}, _text("extId")),
-    "addons": _Engine({"addonID": "text"}, _text("addonID")),
+# More than the name of a record, in one line; never a secret. By default, the name.
+_LINES: dict[str, Callable[[ClearRecord], str]] = {
+    "bookmarks": _bookmark_line,
+    "history": lambda clear: _joined(text_of(clear.get("title")), f"<{text_of(clear.get('histUri'))}>"),
+    "passwords": lambda clear: _joined(text_of(clear.get("hostname")), text_of(clear.get("username"))),
+    "forms": lambda clear: f"{text_of(clear.get('name'))}: {text_of(clear.get('value'))}",
+    "tabs": _tabs_line,
+    "prefs": lambda clear: f"{len(read_preferences(clear))} preferences",
 }
-_OTHER_ENGINE = _Engine({}, lambda clear: _first_text(clear, ["title", "name", "guid"]))
+
+# The fields without which a record means nothing.
+_REQUIRED: dict[str, Callable[[ClearRecord], list[str]]] = {
+    "bookmarks": _required_address,
+    "history": lambda _: ["histUri"],
+    "passwords": lambda _: ["hostname", "password"],
+    "forms": lambda _: ["name"],
+}
 
 
-def _engine_of(collection: str) -> _Engine:
-    return _ENGINES.get(collection, _OTHER_ENGINE)
+def _name_in(collection: str, clear: ClearRecord) -> str:
+    place, names = NAMES.get(collection, OTHER_NAMES)
+    if not names:
+        return _LINES[collection](clear)
+    fields = clear if place is None else fields_of(clear.get(place))
+    return next((text for name in names if (text := text_of(fields.get(name))) != ""), "")
+
+
+def _required(collection: str, clear: ClearRecord) -> list[str]:
+    required = _REQUIRED.get(collection)
+    return [] if required is None else required(clear)
 
 
 def name_record(collection: str, clear: ClearRecord) -> str:
     """A short name for a record; its id if it has none."""
-    name = "" if clear.get("deleted") is True else _engine_of(collection).name(clear)
+    name = "" if clear.get("deleted") is True else _name_in(collection, clear)
     return name or text_of(clear.get("id"))
 
 
@@ -348,24 +290,23 @@ def describe_record(collection: str, clear: ClearRecord) -> str:
     """Describes a record in one line; never shows a password. Empty for a deletion, which has no content."""
     if clear.get("deleted") is True:
         return ""
-    engine = _engine_of(collection)
-    return (engine.line or engine.name)(clear)
+    line = _LINES.get(collection)
+    return _name_in(collection, clear) if line is None else line(clear)
 
 
 def fault_of(collection: str, clear: ClearRecord) -> str | None:
     """How a record differs from what its engine writes, such as `"children" is not a list of ids`; None if it does not."""
     if clear.get("deleted") is True:
         return None
-    engine = _engine_of(collection)
-    for name, kind in engine.fields.items():
+    for name, kind in FIELDS.get(collection, {}).items():
         check, called = _TYPES[kind]
         value = clear.get(name)
         if value is not None and not check(value):
             return f'"{name}" is not {called}'
-    missing = next((name for name in engine.required(clear) if text_of(clear.get(name)) == ""), None)
+    missing = next((name for name in _required(collection, clear) if text_of(clear.get(name)) == ""), None)
     return None if missing is None else f'"{missing}" is missing'
 
 
 def is_usable(collection: str, clear: ClearRecord) -> bool:
     """Whether a record has the fields without which it means nothing."""
-    return all(text_of(clear.get(name)) != "" for name in _engine_of(collection).required(clear))
+    return all(text_of(clear.get(name)) != "" for name in _required(collection, clear))

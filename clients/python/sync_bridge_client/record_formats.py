@@ -9,7 +9,7 @@ from .crypto import ClearRecord
 from .engines import Tab, Visit, VisitedPage, read_tabs
 from .fields import number_of, text_of
 from .safe_text import for_markdown, for_url_list, json_text, markdown_link
-from .tables import csv, iso_of, json_lines, json_list
+from .tables import Formats, csv, iso_of, json_lines, json_list
 
 
 def history_csv(pages: Iterable[VisitedPage], is_raw: bool = False) -> Iterator[str]:
@@ -133,3 +133,10 @@ def everything_json(
     yield '},\n"unreadable":'
     yield from json_lines(unreadable)
     yield f',\n"incomplete":{json_text(dict(incomplete))}}}\n'
+
+
+# The formats of each kind of data by name, the default first. The JavaScript package has the same.
+HISTORY_FORMATS: Formats = {"csv": history_csv, "json": history_json}
+PASSWORD_FORMATS: Formats = {"csv": passwords_csv, "json": passwords_json}
+TAB_FORMATS: Formats = {"json": tabs_json, "csv": tabs_csv, "urls": tab_urls, "markdown": tabs_markdown}
+EVERYTHING_FORMATS: Formats = {"json": everything_json}

@@ -1,9 +1,13 @@
 """CSV and JSON lists, in parts because they may be long."""
 
 import datetime
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from .safe_text import for_spreadsheet, json_text
+
+
+# Functions that write data as the parts of a text, by the name of their format.
+Formats = dict[str, Callable[..., Iterator[str]]]
 
 
 def iso_of(at_ms: float) -> str:

@@ -2,7 +2,7 @@ import { bookmarkTree, deepestLevel, folderNamed, walk, type BookmarkNode } from
 import { isReadable, type ReadableRecord, type SyncRecord } from '../../client/collection.ts'
 import { faultOf, isUsable, readVisitedPage } from '../../client/engines.ts'
 import { ClientError } from '../../client/errors.ts'
-import { exportFormats, type Exported, type Format } from '../../client/export-formats.ts'
+import { exportFormats, type Exported, type ExportFormats } from '../../client/export-formats.ts'
 import { deviceTabs } from '../../client/record-formats.ts'
 import { printable, printableLine } from '../../client/safe-text.ts'
 import { reasonOf } from '../../settings/readers.ts'
@@ -231,7 +231,8 @@ async function write<What extends keyof Kept>(
   reading: Reading,
   choice: Choice,
 ): Promise<{ text: string | Iterable<string>; count: number }> {
-  const format: Format<Exported[What]> = exportFormats[what][choice.format]!
+  const formats: ExportFormats = exportFormats
+  const format = formats[what][choice.format]!
   const data = await readers[what](reading, choice)
   return { text: format(data as Exported[What], { isRaw: choice.isRaw }), count: countIn(what, data) }
 }
