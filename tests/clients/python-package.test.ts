@@ -1410,6 +1410,33 @@ describe('an account', () => {
     expect(sent).toBeLessThan(20_000_000)
   })
 
+  itWithPython(`is not renewed by a server that sends its headers byte by byte${why}`, async () => {
+    let sent = 0
+    let timer: Timer
+    using slow = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: {
+        data(socket) {
+          socket.write('HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-Long: ')
+          // Each byte comes within the deadline of a second, and all of them in ten.
+          timer = setInterval(() => {
+            if (sent < 100) sent += socket.write('x')
+            else socket.end('\r\n\r\n')
+          }, 100)
+        },
+        close: () => clearInterval(timer),
+      },
+    })
+    const { file } = expired({ TOKEN_ENDPOINT: `http://127.0.0.1:${slow.port}/token` })
+    proxy.plan(() => null)
+
+    const { outcome } = await play('impatient', file)
+
+    expect(outcome.error).toBe(`Cannot renew the access token: no response from 127.0.0.1:${slow.port}`)
+    expect(sent).toBeLessThan(100)
+  })
+
   itWithPython(`shows no secret, and reports a missing file${why}`, async () => {
     const { file, values } = expired()
     const missing = join(makeFolder(), 'none.env')

@@ -40,6 +40,7 @@ from sync_bridge_client import (
     read_visited_page,
     revoke_refresh_token,
     text_of,
+    tokens,
     walk,
 )
 from sync_bridge_client.addresses import address_of
@@ -103,6 +104,16 @@ def opened() -> Any:
         except ClientError as error:
             found.append(failure(error))
     return found
+
+
+def impatient() -> Any:
+    """The error of an account that is opened with short deadlines."""
+    usual = tokens._TIMEOUT_SECONDS
+    tokens._TIMEOUT_SECONDS = 1
+    try:
+        return outcome_of("count")
+    finally:
+        tokens._TIMEOUT_SECONDS = usual
 
 
 def replaced() -> Any:

@@ -50,6 +50,17 @@ class Answer:
     headers: Mapping[str, str]
 
 
+@dataclass(frozen=True)
+class _Request:
+    """The path is below the version, such as `/batch`; an empty one is the root view."""
+
+    path: str
+    method: str = "GET"
+    body: dict[str, Any] | None = None
+    headers: Mapping[str, str] | None = None
+    is_streamed: bool = False
+
+
 class Requests:
     """Sends the requests of one account: renews the access token, waits when asked to, and turns error responses into ClientError."""
 
@@ -71,7 +82,7 @@ class Requests:
         headers: Mapping[str, str] | None = None,
     ) -> Answer:
         """Sends a request for a path below the version, such as `/batch`; an empty path is the root view. Raises ClientError."""
-        response = self._send(path, method, body, headers, is_streamed=False)
+        response = self._send(_Request(path, method, body, headers))
         if method == "HEAD":
             if response.status_code >= 300:
                 raise unexpected()
@@ -88,7 +99,7 @@ class Requests:
 
     def stream(self, path: str) -> tuple[Mapping[str, str], Iterator[list[StoredRecord]]]:
         """Requests a list of records, which are parsed as they arrive. Raises ClientError, as does the iterator."""
-        response = self._send(path, "GET", None, None, is_streamed=True)
+        response = self._send(_Request(path, is_streamed=True))
         if response.status_code >= 300:
             response.close()
             raise unexpected()
@@ -101,19 +112,12 @@ class Requests:
             self._options.on_pause(math.ceil(backoff_seconds), 200)
         self._options.sleep(min(max(seconds, backoff_seconds), _LONGEST_REST_SECONDS))
 
-    def _send(
-        self,
-        path: str,
-        method: str,
-        body: dict[str, Any] | None,
-        headers: Mapping[str, str] | None,
-        is_streamed: bool,
-    ) -> requests.Response:
+    def _send(self, request: _Request) -> requests.Response:
         """Sends a request, again after a pause or with a new token; the response has no error status."""
         pauses = 0
         has_renewed = False
         while True:
-            response = self._send_once(path, method, body, headers, is_streamed)
+            response = self._send_once(request)
             if response.status_code < 400:
                 return response
             with response:
@@ -122,7 +126,7 @@ class Requests:
                     self._renew()
                     continue
                 # A bridge returns neither 502 nor 504; a proxy does if it loses the response.
-                if body and response.status_code in (502, 504):
+                if request.body and response.status_code in (502, 504):
                     raise unknown_outcome()
                 seconds = _pause_of(response)
                 if pauses == self._options.max_pauses or seconds is None:
@@ -133,31 +137,24 @@ class Requests:
                 self._options.on_pause(seconds, response.status_code)
             self._options.sleep(seconds)
 
-    def _send_once(
-        self,
-        path: str,
-        method: str,
-        body: dict[str, Any] | None,
-        headers: Mapping[str, str] | None,
-        is_streamed: bool,
-    ) -> requests.Response:
+    def _send_once(self, request: _Request) -> requests.Response:
         credentials = {"Authorization": f"Bearer {self._account.token}", "X-KeyID": self._account.key_id}
         try:
             response = self._session.request(
-                method,
-                self._api + (path or "/"),
-                json=body,
-                headers={**credentials, **(headers or {})},
+                request.method,
+                self._api + (request.path or "/"),
+                json=request.body,
+                headers={**credentials, **(request.headers or {})},
                 # A redirect could send the credentials to another server.
                 allow_redirects=False,
                 timeout=_TIMEOUT_SECONDS,
-                stream=is_streamed,
+                stream=request.is_streamed,
             )
         except (requests.exceptions.ChunkedEncodingError, requests.exceptions.ContentDecodingError) as error:
-            raise (unknown_outcome() if body else _broken_off()) from error
+            raise (unknown_outcome() if request.body else _broken_off()) from error
         except (OSError, ValueError) as error:
             silent = f"No response from the bridge at {self._account.bridge_url}. Is it running?"
-            raise (unknown_outcome() if body else ClientError(silent)) from error
+            raise (unknown_outcome() if request.body else ClientError(silent)) from error
         backoff_seconds = _seconds_of(response.headers.get("Backoff", ""))
         if backoff_seconds > 0:
             self._backoff_until = max(self._backoff_until, time.time() + backoff_seconds)
