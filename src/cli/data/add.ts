@@ -34,8 +34,9 @@ export const addCommand: CommandFactory = (perform) =>
           const links = urls.length > 0 ? urls.map((url) => ({ url, title })) : readLinks(await readInput())
           const path = makeFolder === undefined ? [] : makeFolder.split('/').filter((name) => name.trim())
           const log = new UndoLog(session, 'add', undo)
-          const newIds = [...path, ...links].map(() => newId())
-          const ids = log.adds([links, folder, path, tags], newIds)
+          const known = log.resume([links, folder, path, tags])
+          const ids = [...path, ...links].map((_, index) => known[index] ?? newId())
+          log.adds(ids)
           const newFolders = ids.slice(0, path.length)
           const added = links.map(({ url, title = url.trim().slice(0, 4096) }, index) => {
             return { id: ids[path.length + index]!, address: url.trim(), title, tags }

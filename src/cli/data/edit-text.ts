@@ -99,15 +99,22 @@ export interface ParsedBookmarks {
   items: Map<string, Item>
   /** The line of each item. */
   lineOf: ReadonlyMap<string, number>
+  /** The ids of the lines without a mark, in order. */
+  newIds: string[]
   /** The timestamp of the collection when it was formatted; null if the file does not say. */
   asOfMs: number | null
 }
 
 /**
  * Reads the wanted tree from a file; `shown` is the tree that was formatted, and `folder` the one folder. What was not shown stays as it is.
- * Null for a file without any item. Throws `TextError`.
+ * `knownIds`: those that lines without a mark got when this file was read before. Null for a file without any item. Throws `TextError`.
  */
-export function parseBookmarks(text: string, shown: Tree, folder: Item | null): ParsedBookmarks | null {
+export function parseBookmarks(
+  text: string,
+  shown: Tree,
+  folder: Item | null,
+  knownIds: readonly string[] = [],
+): ParsedBookmarks | null {
   const scope = new Set(
     (folder ? [folder.id] : [...rootTitles.keys()]).flatMap((id) => [
       id,
@@ -116,6 +123,7 @@ export function parseBookmarks(text: string, shown: Tree, folder: Item | null): 
   )
   const items = new Map([...shown.items].filter(([id]) => !scope.has(id)))
   const lineOf = new Map<string, number>()
+  const newIds: string[] = []
   /** The folders that contain the next line, by depth. */
   const open: { id: string; children: string[] }[] = []
   let asOfMs: number | null = null
@@ -128,13 +136,11 @@ export function parseBookmarks(text: string, shown: Tree, folder: Item | null): 
     if (line.trim() === '' || line.startsWith('#')) continue
     const { depth, content } = indentOf(line, number)
     const { mark, fields } = readLine(content, number)
-    const was = mark === null ? undefined : known(mark, shown, scope, number)
-    if (was && lineOf.has(was.id))
-      throw new TextError(
-        number,
-        `^${was.id} is in line ${lineOf.get(was.id)}, too. Remove the mark of a copy`,
-      )
-    const id = was?.id ?? newId()
+    const id = mark ?? newIdOf(knownIds[newIds.length], shown, scope)
+    if (mark === null) newIds.push(id)
+    else checkMark(mark, shown, scope, number)
+    if (lineOf.has(id))
+      throw new TextError(number, `^${id} is in line ${lineOf.get(id)}, too. Remove the mark of a copy`)
     lineOf.set(id, number)
     const parent = open[depth - 1]
     if (depth > 0 && !parent) throw new TextError(number, 'it is indented below a line that is no folder')
@@ -148,7 +154,7 @@ export function parseBookmarks(text: string, shown: Tree, folder: Item | null): 
     if (depth > 0 && isTop(id, folder)) throw new TextError(number, 'this folder must be at the left')
     const place = parent?.children.length ?? 0
     parent?.children.push(id)
-    const item = itemOf(id, fields, was, number)
+    const item = itemOf(id, fields, scope.has(id) ? shown.items.get(id) : undefined, number)
     const children: string[] = []
     items.set(id, {
       ...item,
@@ -165,7 +171,7 @@ export function parseBookmarks(text: string, shown: Tree, folder: Item | null): 
     const root = shown.items.get(id)
     if (root && !items.has(id)) items.set(id, { ...root, children: [] })
   }
-  return { items, lineOf, asOfMs }
+  return { items, lineOf, newIds, asOfMs }
 }
 
 function isTop(id: string, folder: Item | null): boolean {
@@ -181,13 +187,19 @@ function indentOf(line: string, number: number): { depth: number; content: strin
   return { depth: indent.length / 2, content }
 }
 
-function known(mark: string, shown: Tree, scope: ReadonlySet<string>, number: number): Item {
-  const item = shown.items.get(mark)
-  if (item && scope.has(mark)) return item
+function checkMark(mark: string, shown: Tree, scope: ReadonlySet<string>, number: number): void {
+  if (scope.has(mark)) return
   throw new TextError(
     number,
-    item ? `^${mark} is not in this folder` : `there is no ^${mark}. Remove the mark of something new`,
+    shown.items.has(mark)
+      ? `^${mark} is not in this folder`
+      : `there is no ^${mark}: delete the line, or remove the mark to add it as something new`,
   )
+}
+
+/** The id of something new: the one that it got before, unless that is elsewhere now. */
+function newIdOf(known: string | undefined, shown: Tree, scope: ReadonlySet<string>): string {
+  return known === undefined || (shown.items.has(known) && !scope.has(known)) ? newId() : known
 }
 
 interface LineFields {

@@ -47,7 +47,8 @@ export const editCommand: CommandFactory = (perform) =>
             session.tell(`An edit was interrupted. ${keptLines(path)}`)
           const shown = await readShown(session, folder)
           if (print) return printOut(host, formatBookmarks(shown.tree, shown.folder, shown.asOfMs))
-          const settings = { yes, deletes, hasUndo: undo }
+          const log = new UndoLog(session, 'edit', undo)
+          const settings = { yes, deletes, log }
           return file === undefined
             ? editInEditor(session, shown, settings)
             : editFromFile(session, shown, settings, file)
@@ -68,7 +69,7 @@ interface Shown {
 interface Settings {
   yes: boolean
   deletes: number | undefined
-  hasUndo: boolean
+  log: UndoLog
 }
 
 async function readShown({ client }: Session, folder: string | undefined): Promise<Shown> {
@@ -103,7 +104,7 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
       await runEditor(session, path)
       const edited = readGiven(path)
       try {
-        const code = await apply(session, shown, settings, readEdits(edited, shown))
+        const code = await apply(session, shown, settings, readEdits(edited, shown, settings.log))
         // After a no, the lines are kept for another try.
         isDone = code !== declined
         return code
@@ -189,7 +190,7 @@ async function editFromFile(
       throw new ClientError(
         'The lines do not say when they were printed: keep the line "# As of …" of --print',
       )
-    return await apply(session, shown, settings, keepNewer(readEdits(text, shown), shown))
+    return await apply(session, shown, settings, keepNewer(readEdits(text, shown, settings.log), shown))
   } catch (error) {
     if (!(error instanceof TextError)) throw error
     throw new ClientError(`Nothing was changed: ${file === '-' ? 'standard input' : file}, ${error.message}`)
@@ -215,9 +216,12 @@ interface Wish {
 }
 
 /** Reads the lines. Throws `TextError` if one can't be read or Firefox would not keep it, and `ClientError` if there is none. */
-function readEdits(text: string, { tree, folder }: Shown): Wish {
-  const wanted = parseBookmarks(text, tree, folder)
+function readEdits(text: string, { tree, folder }: Shown, log: UndoLog): Wish {
+  // A text says when it was printed, so the same one is the same edit, and adds nothing twice.
+  const knownIds = log.resume(text, { isOnce: true })
+  const wanted = parseBookmarks(text, tree, folder, knownIds)
   if (wanted === null) throw new ClientError('Nothing was changed: the file is empty')
+  log.adds(wanted.newIds)
   const edits = editsBetween(tree, wanted)
   const invalid = applyEdits(tree, edits).problems.find(({ code }) => code === 'invalid')
   if (invalid) throw new TextError(wanted.lineOf.get(invalid.id) ?? 0, invalid.message)
@@ -257,7 +261,7 @@ async function apply(session: Session, shown: Shown, settings: Settings, wish: W
     tell('Nothing was written')
     return declined
   }
-  const log = new UndoLog(session, 'edit', settings.hasUndo)
+  const { log } = settings
   const { problems, saved } = await log.save(wish.edits, { shown: shown.records })
   for (const { message } of problems) tell(message)
   tell(`Saved: ${plan.summary}`)

@@ -28,12 +28,13 @@ export const setCommand: CommandFactory = (perform) =>
           const records: SyncRecord[] = []
           for await (const record of session.client.collection(collection).records({ ids: [id] }))
             records.push(record)
-          if (!records.some(isReadable))
-            throw new ClientError(`There is no login ${JSON.stringify(id)} in ${collection}`)
+          const login = records.find(isReadable)
+          if (!login) throw new ClientError(`There is no login ${JSON.stringify(id)} in ${collection}`)
           const fields = {
             ...(username !== undefined && { username }),
-            // Firefox keeps the password that was changed last.
-            ...(password !== undefined && { password, timePasswordChanged: host.now() }),
+            // Firefox keeps the password that was changed last. The same one is no change, such as after an interruption.
+            ...(password !== undefined &&
+              password !== login.clear.password && { password, timePasswordChanged: host.now() }),
           }
           const change = {
             collection,

@@ -196,18 +196,25 @@ export class UndoLog {
   }
 
   /**
-   * Says what the command adds. Returns its ids: new ones, or those of the same command that was interrupted, so that what it may have added is
-   * not added again.
+   * Continues the same command if it was interrupted. Returns the ids of what it adds, none if it is new, so that what it may have added is not
+   * added again. `isOnce`: also after it was done.
    */
-  adds(what: unknown, newIds: string[]): string[] {
+  resume(what: unknown, { isOnce = false } = {}): readonly string[] {
     const digest = createHash('sha256').update(JSON.stringify(what)).digest('hex')
     const { client, host } = this.#session
     const entries = this.#isOn ? readEntries(client.account, host) : []
-    const interrupted = entries.findLast(({ summary, intent }) => summary === '' && intent?.digest === digest)
+    const same = entries.filter(({ intent }) => intent?.digest === digest)
+    const interrupted = same.findLast(({ summary }) => summary === '')
+    const known = interrupted ?? (isOnce ? same.at(-1) : undefined)
     this.#entry = interrupted ?? null
     this.#former = interrupted?.saved ?? []
-    this.#intent = { digest, ids: interrupted?.intent?.ids ?? newIds }
+    this.#intent = { digest, ids: known?.intent?.ids ?? [] }
     return this.#intent.ids
+  }
+
+  /** Says which ids the command adds, after `resume`. */
+  adds(ids: string[]): void {
+    if (this.#intent) this.#intent.ids = ids
   }
 
   /** Saves edits, and keeps what they overwrite. Rejects with `ClientError`. */

@@ -305,39 +305,6 @@ describe('edit', () => {
     expect(without.errors).toContain('The lines do not say when they were printed')
   })
 
-  it('has the same end after it was killed at any moment, and run again', async () => {
-    const { run, shape, records, account } = await someone()
-    const file = join(dirname(account), 'lines')
-    const { output } = await run(['edit', '--print'])
-    writeFileSync(
-      file,
-      output
-        .replace('Title a', 'Mine')
-        .replace(/^.*\^news\n/m, '')
-        .replace('    Title b', '  Title b'),
-    )
-    const environment = { ...process.env, SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account) }
-    for (let delayMs = 20; delayMs < 500; delayMs += 60) {
-      const child = Bun.spawn([executablePath, 'edit', '--yes', '--file', file], {
-        env: environment,
-        stdio: ['ignore', 'ignore', 'ignore'],
-      })
-      await Promise.race([child.exited, Bun.sleep(delayMs)])
-      child.kill('SIGKILL')
-      await child.exited
-      expect(complaints(await records())).toEqual([])
-    }
-
-    const { code } = await run(['edit', '--yes', '--file', file])
-    const after = await shape()
-    const undone = await run(['undo', '--write'])
-
-    expect([code, undone.code]).toEqual([0, 0])
-    expect(after).toContain('a|bookmark|Mine|')
-    expect(after).not.toContain('News')
-    expect(after).toContain('\n  b|bookmark|Title b|')
-  })
-
   it('says that its file cannot be written', async () => {
     const { run } = await someone()
 
@@ -646,40 +613,6 @@ describe('add', () => {
       address: 'https://three.example/',
     })
     expect(complaints(await records())).toEqual([])
-  })
-
-  it('adds each once, however often it was killed and run again', async () => {
-    const { run, records, account, saved } = await someone()
-    const words = ['add', 'https://one.example', 'https://two.example', '--make-folder', 'New']
-    const environment = { ...process.env, SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account) }
-    const state = join(dirname(account), 'sync-bridge')
-    const isDone = () =>
-      existsSync(state) &&
-      saved().some((name) => readFileSync(join(state, name), 'utf8').includes('2 bookmarks'))
-    for (let delayMs = 20; delayMs < 400; delayMs += 60) {
-      const child = Bun.spawn([executablePath, ...words], {
-        env: environment,
-        stdio: ['ignore', 'ignore', 'ignore'],
-      })
-      await Promise.race([child.exited, Bun.sleep(delayMs)])
-      child.kill('SIGKILL')
-      await child.exited
-      // One that has said that it is done would add them again.
-      if (isDone()) break
-    }
-
-    if (!isDone()) await run(words)
-    const tree = readTree(await records())
-    const undone = await run(['undo', '--write'])
-
-    const titles = [...tree.items.values()].map(({ title }) => title)
-    expect(titles.filter((title) => /one|two|New$/.test(title)).toSorted()).toEqual([
-      'New',
-      'https://one.example',
-      'https://two.example',
-    ])
-    expect(complaints(await records())).toEqual([])
-    expect([undone.code, readTree(await records()).items.get('unfiled')!.children]).toEqual([0, []])
   })
 
   it('leaves none unlisted when four add to one folder at once', async () => {
