@@ -60,9 +60,8 @@ export function removals(removed: BookmarkItem[]): Edit[] {
   })
 }
 
-/** Where a new item goes: behind the row, or to the end of it if it is an open or a root folder; without a row, to Other Bookmarks. */
-export function placeFor(node: BookmarkItem | null, isOpen: boolean): { folder: string; after?: string } {
-  if (node === null) return { folder: 'unfiled' }
+/** Where a new item goes: behind the row, or to the end of it if it is an open or a root folder. */
+export function placeFor(node: BookmarkItem, isOpen: boolean): { folder: string; after?: string } {
   if (node.kind === 'folder' && (isOpen || isFixed(node))) return { folder: idOf(node) }
   return isFixed(node) ? { folder: 'unfiled' } : { folder: idOf(node.parent!), after: idOf(node) }
 }

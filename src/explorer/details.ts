@@ -3,8 +3,7 @@ import { textOf, webAddress } from '../client/fields.ts'
 import type { StoredRecord, SyncRecord } from '../client/collection.ts'
 import type { ClearRecord } from '../client/crypto.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'
-import { editableFields, editsFor, isDeletable } from './editable-fields.ts'
-import { fieldForm, type FieldForm, type SaveFields } from './edit-dialogs.ts'
+import { editableFields, isDeletable } from './editable-fields.ts'
 import { button, byId, copy, icon, link, make, mask } from './elements.ts'
 import { ago } from './dates.ts'
 import { factsOf, hostOf } from './record-items.ts'
@@ -12,95 +11,75 @@ import { placeAddress } from './tab.ts'
 
 const momentFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })
 
-const dialog = byId<HTMLDialogElement>('details')
-let shown: SyncRecord | null = null
-/** The form for the record that is shown. */
-let form: FieldForm | null = null
-
 /** Finds a record of the same collection by id. */
 type Find = (id: string) => SyncRecord | undefined
 
 /** How a record is changed. */
-interface Changes {
-  /** Saves for the form, which shows why not everything was saved. */
-  attempt(edits: (Edit | RecordEdit)[], what: string): Promise<string | null>
+export interface RecordChanges {
   /** Saves in the background. */
   save(edits: (Edit | RecordEdit)[], what: string): unknown
+  /** Opens the form for its fields in its row. */
+  change(record: SyncRecord): void
   /** The pages of its site, if it is a page in the history. */
   sameSite: SyncRecord[]
 }
 
-/** Shows a record side by side: as stored, and decrypted. */
-export function showDetails(record: SyncRecord, bucket: string, find: Find, changes: Changes | null): void {
-  if (record === shown) return
-  const isSame = shown?.collection === record.collection && shown.stored.id === record.stored.id
-  // It was closed, and its event comes later.
-  if (isSame && !dialog.open) return
-  shown = record
-  fillIn(record, bucket, find)
-  // What was typed stays, also when another device has changed the record.
-  if (isSame && form !== null && changes !== null) form.update(editableFields(record))
-  else byId('details-edit').replaceChildren(...(changes === null ? [] : drawForm(record, changes)))
+const parts = ['collection', 'title', 'edit', 'fields', 'path', 'wire', 'changed'] as const
+
+/** Shows a record side by side: as stored, and decrypted. `changes`: null if it can't be changed. */
+export function showDetails(
+  record: SyncRecord,
+  bucket: string,
+  find: Find,
+  changes: RecordChanges | null,
+): void {
+  const dialog = byId<HTMLDialogElement>('details')
+  const shown = {
+    ...drawRecord(record, bucket, find),
+    edit: changes === null ? [] : drawChoices(record, changes, () => dialog.close()),
+  }
+  for (const part of parts) byId(`details-${part}`).replaceChildren(...shown[part])
   if (!dialog.open) dialog.showModal()
 }
 
-/** Focuses the first field that can be changed. */
-export function focusFields(): void {
-  form?.focus()
+/** Removes what is decrypted. */
+export function emptyDetails(): void {
+  for (const part of parts) byId(`details-${part}`).replaceChildren()
 }
 
-export function closeDetails(): void {
-  shown = null
-  dialog.close()
-}
-
-// Clears decrypted data when the dialog closes, unless it was reopened before this event.
-dialog.addEventListener('close', () => {
-  if (dialog.open) return
-  shown = null
-  form = null
-  for (const part of dialog.querySelectorAll('[id^=details-]')) part.replaceChildren()
-})
-dialog.addEventListener('click', ({ target }) => {
-  if (target === dialog) dialog.close()
-})
-byId('close-details').addEventListener('click', () => dialog.close())
-
-/** The form for the fields that can be changed, and the button that deletes the record. */
-function drawForm(record: SyncRecord, { attempt, save, sameSite }: Changes): HTMLElement[] {
-  form = null
-  if (!isDeletable(record) || record.clear === null) return []
-  const name = `“${nameRecord(record.collection, record.clear)}”`
-  const remove = button({ class: 'quiet', onclick: deleteIt }, 'Delete')
-  const fields = editableFields(record)
-  const site = hostOf(readVisitedPage(record.clear).url)
-  const deleteSite = () => {
-    const edits = sameSite.map(({ stored }) => ({ op: 'remove' as const, id: stored.id }))
-    save(edits, `Deleted ${edits.length.toLocaleString()} pages of ${site}`)
-    dialog.close()
+/** The buttons that change and delete a record. */
+function drawChoices(
+  record: SyncRecord,
+  { save, change, sameSite }: RecordChanges,
+  close: () => void,
+): HTMLElement[] {
+  const { collection, stored, clear } = record
+  if (!isDeletable(record) || clear === null) return []
+  const choice = (label: string, act: () => void) => {
+    const onclick = () => {
+      act()
+      close()
+    }
+    return button({ class: 'quiet', onclick }, label)
   }
-  const removeSite =
-    sameSite.length > 1 &&
-    button(
-      { class: 'quiet', onclick: deleteSite },
-      `Delete all ${sameSite.length.toLocaleString()} pages of ${site}`,
+  const site = hostOf(readVisitedPage(clear).url)
+  const count = sameSite.length.toLocaleString()
+  const remove = () => save([{ op: 'remove', id: stored.id }], `Deleted “${nameRecord(collection, clear)}”`)
+  const removeSite = () =>
+    save(
+      sameSite.map((page) => ({ op: 'remove' as const, id: page.stored.id })),
+      `Deleted ${count} pages of ${site}`,
     )
-  function deleteIt(): void {
-    save([{ op: 'remove', id: record.stored.id }], `Deleted ${name}`)
-    dialog.close()
-  }
-  if (fields.length === 0) return [make('div', { class: 'choices' }, remove, removeSite)]
-  const send: SaveFields = async (values) => {
-    const edits = editsFor(shown ?? record, values, new Date().getTime())
-    return edits.length === 0 ? null : await attempt(edits, `Changed ${name}`)
-  }
-  form = fieldForm(fields, 'Save', send, () => dialog.close(), remove)
-  return [form.element]
+  return [
+    ...(editableFields(record).length > 0 ? [choice('Edit', () => change(record))] : []),
+    choice('Delete', remove),
+    ...(sameSite.length > 1 ? [choice(`Delete all ${count} pages of ${site}`, removeSite)] : []),
+  ]
 }
 
-function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: string, find: Find): void {
+function drawRecord({ collection, stored, clear, problem }: SyncRecord, bucket: string, find: Find) {
   const path = `/v1/buckets/${bucket}/collections/${collection}/records/${encodeURIComponent(stored.id)}`
-  const parts: Record<string, (Node | string)[]> = {
+  return {
     collection: [collection],
     title: [clear === null ? stored.id : nameRecord(collection, clear)],
     fields:
@@ -110,8 +89,7 @@ function fillIn({ collection, stored, clear, problem }: SyncRecord, bucket: stri
     path: [`GET ${path}`],
     wire: json(unwrapped(stored)),
     changed: [`changed ${formatTime(stored.last_modified)}`],
-  }
-  for (const [part, shown] of Object.entries(parts)) byId(`details-${part}`).replaceChildren(...shown)
+  } satisfies Record<string, (Node | string)[]>
 }
 
 function drawFacts(collection: string, clear: ClearRecord, find: Find): HTMLElement {

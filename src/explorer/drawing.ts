@@ -101,7 +101,8 @@ function drawElsewhere(content: Content, context: DrawContext): HTMLElement {
     'section',
     { class: 'elsewhere' },
     heading,
-    drawView(content.view, firstOf(content.groups), context),
+    // A preview, in which nothing is changed.
+    drawView(content.view, firstOf(content.groups), { ...context, editor: null }),
   )
 }
 

@@ -6,7 +6,7 @@ import { button, make } from './elements.ts'
 import { LongList } from './long-list.ts'
 import { ago } from './dates.ts'
 import { itemOf, login } from './record-items.ts'
-import type { Group, Item, TreeEditor } from './items.ts'
+import type { Group, Item, RowEditor } from './items.ts'
 import { drawText, mainLink, markOf } from './rows.ts'
 
 /** The addresses that are bookmarked more than once, and the logins that a site has more than once for one user. */
@@ -37,7 +37,7 @@ export function duplicates(bookmarks: ReadableRecord[], logins: ReadableRecord[]
 }
 
 /** Each with a button that keeps it and deletes the others; `editor`: null if nothing can be changed. */
-export function drawDuplicates(groups: Group[], editor: TreeEditor | null): HTMLElement {
+export function drawDuplicates(groups: Group[], editor: RowEditor | null): HTMLElement {
   const list = new LongList<Item>(
     'Duplicates',
     'list',

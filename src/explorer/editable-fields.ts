@@ -1,9 +1,9 @@
 import { isReadable, type SyncRecord } from '../client/collection.ts'
 import { rootTitles } from '../client/bookmark-places.ts'
 import { readBookmark, readLogin } from '../client/engines.ts'
-import { textOf } from '../client/fields.ts'
-import type { Edit, RecordEdit } from '../client/edit/edit.ts'
-import type { Field } from './edit-dialogs.ts'
+import type { Fields } from '../client/fields.ts'
+import type { Edit, ItemFields, RecordEdit } from '../client/edit/edit.ts'
+import type { Field } from './field-form.ts'
 
 /** The collections whose records a user can delete one by one. */
 const deletable = new Set(['bookmarks', 'history', 'passwords', 'forms', 'addresses', 'creditcards'])
@@ -25,10 +25,15 @@ export function editableFields(record: SyncRecord): Field[] {
       { name: 'password', label: 'Password', value: password, type: 'password' },
     ]
   }
-  if (record.collection !== 'bookmarks' || clear.type === 'separator') return []
-  const { title, url, tags, keyword } = readBookmark(clear)
+  return record.collection === 'bookmarks' ? bookmarkFields(clear) : []
+}
+
+/** The fields of a bookmark or folder; none for a separator. A new one has only a type. */
+export function bookmarkFields(clear: Fields): Field[] {
+  const { kind, title, url, tags, keyword } = readBookmark(clear)
+  if (kind === 'separator') return []
   const name = { name: 'title', label: 'Title', value: title }
-  if (clear.type === 'folder' || clear.type === 'livemark') return [name]
+  if (kind === 'folder' || clear.type === 'livemark') return [name]
   return [
     name,
     { name: 'address', label: 'Address', value: url },
@@ -42,23 +47,27 @@ export function editableFields(record: SyncRecord): Field[] {
   ]
 }
 
-/** The edits for what was typed into these fields; none if nothing differs. */
+/** The values of what was typed into the fields of a bookmark. */
+export function itemFields(typed: Record<string, string>): Partial<ItemFields> {
+  const { title, address, tags, keyword } = typed
+  return {
+    ...(title !== undefined && { title }),
+    ...(address !== undefined && { address: address.trim() }),
+    ...(tags !== undefined && { tags: tags.split(',').flatMap((tag) => tag.trim() || []) }),
+    ...(keyword !== undefined && { keyword }),
+  }
+}
+
+/** The edits for what was typed into the fields of a record; none if nothing was. */
 export function editsFor(
-  record: SyncRecord,
-  values: Record<string, string>,
+  { collection, stored: { id } }: SyncRecord,
+  typed: Record<string, string>,
   now: number,
 ): (Edit | RecordEdit)[] {
-  const { id } = record.stored
-  const changed = editableFields(record).filter(({ name, value }) => values[name] !== value)
-  if (changed.length === 0) return []
-  const fields: Record<string, unknown> = Object.fromEntries(changed.map(({ name }) => [name, values[name]]))
-  if ('tags' in fields)
-    fields.tags = textOf(fields.tags)
-      .split(',')
-      .map((tag) => tag.trim())
-      .filter(Boolean)
-  if ('address' in fields) fields.address = textOf(fields.address).trim()
+  if (Object.keys(typed).length === 0) return []
+  if (collection === 'bookmarks') return [{ op: 'change', id, fields: itemFields(typed) }]
   // Firefox keeps the password that was changed last.
-  if ('password' in fields) fields.timePasswordChanged = now
-  return [{ op: 'change', id, fields }]
+  return [
+    { op: 'change', id, fields: { ...typed, ...('password' in typed && { timePasswordChanged: now }) } },
+  ]
 }

@@ -14,14 +14,19 @@ export class Editing {
   #inFlight = 0
   /** What was shown when edits were made that wait for the saves before them. */
   readonly #waiting = new Set<{ collection: string; shown: Map<string, SyncRecord> }>()
-  #last: { saved: Saved; what: string } | null = null
+  #last: { saved: Saved; what: string } | null
 
-  /** `onChange` is called when records have changed, and when a save begins or ends. */
+  /**
+   * `onChange` is called when records have changed, and when a save begins or ends. `before`: what has edited the same account; its last
+   * save can be taken back.
+   */
   constructor(
     account: Pick<OpenedAccount, 'edit' | 'undo'>,
     loaded: LoadedRecords,
     onChange: (hasNewRecords: boolean) => void,
+    before: Editing | null = null,
   ) {
+    this.#last = before === null ? null : before.#last
     this.#account = account
     this.#loaded = loaded
     this.#onChange = onChange

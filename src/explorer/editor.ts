@@ -1,20 +1,36 @@
+import type { SyncRecord } from '../client/collection.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'
 import { newId } from '../client/edit/models.ts'
 import type { SaveResult } from '../client/edit/save.ts'
+import { nameRecord } from '../client/engines.ts'
+import { ClientError } from '../client/errors.ts'
 import { idOf, isTarget, movesTo, named, outermost, placeFor, removals } from './bookmark-edits.ts'
-import { askForItem, askForFolder } from './edit-dialogs.ts'
+import { bookmarkFields, editableFields, editsFor, itemFields } from './editable-fields.ts'
 import { showStatus } from './elements.ts'
-import type { BookmarkItem, Target, TreeEditor } from './items.ts'
+import { fieldForm, type Field, type FormOptions } from './field-form.ts'
+import { askForFolder } from './folder-picker.ts'
+import type { BookmarkItem, Draft, RowEditor, Target } from './items.ts'
 import type { State } from './state.ts'
 
-/** What a user can do to the records on display. Saves in the background, and tells what could not be changed. */
-export class Editor implements TreeEditor {
-  readonly #state: State
-  readonly #draw: () => void
+/** What an editor needs of its page. */
+interface EditorPage {
+  draw(): void
+  /** Shows the form of the draft, in its row. */
+  showDraft(): void
+  /** Focuses the row of a record. */
+  focusRow(collection: string, id: string): void
+  /** Asks for another token, because this one was rejected. */
+  askForToken(error: ClientError): void
+}
 
-  constructor(state: State, draw: () => void) {
+/** What a user can do to the records on display. Saves in the background, and tells what could not be changed. */
+export class Editor implements RowEditor {
+  readonly #state: State
+  readonly #page: EditorPage
+
+  constructor(state: State, page: EditorPage) {
     this.#state = state
-    this.#draw = draw
+    this.#page = page
   }
 
   canEdit(collection: string): boolean {
@@ -28,7 +44,7 @@ export class Editor implements TreeEditor {
     what: string,
   ): Promise<string | null> {
     const { editing } = this.#state
-    return editing === null ? null : reasonOf(editing.save(collection, edits, what))
+    return editing === null ? null : this.#reasonOf(editing.save(collection, edits, what))
   }
 
   /** Saves edits in the background, and shows why not all of them were saved. */
@@ -39,7 +55,7 @@ export class Editor implements TreeEditor {
   async undo(): Promise<void> {
     const { editing } = this.#state
     if (editing === null || editing.undoable === null) return showStatus('Nothing to undo')
-    this.#show(await reasonOf(editing.undo()))
+    this.#show(await this.#reasonOf(editing.undo()))
   }
 
   /** Moves items; false if they can't go there. */
@@ -64,21 +80,48 @@ export class Editor implements TreeEditor {
     void this.save('bookmarks', removals(removed), `Deleted ${named(removed)}`)
   }
 
-  /** Asks for the fields of a new item, adds it behind a row, and goes there. */
-  async create(kind: 'bookmark' | 'folder' | 'separator', row: BookmarkItem | null): Promise<void> {
+  change(record: SyncRecord): void {
+    const { collection, stored, clear } = record
+    const fields = editableFields(record)
+    if (clear === null || fields.length === 0) return showStatus('This can’t be changed')
+    const name = `“${nameRecord(collection, clear)}”`
+    this.#open({ collection, id: stored.id, isNew: false }, fields, {
+      name: `Change ${name}`,
+      submit: 'Save',
+      save: async (typed) => {
+        const edits = editsFor(record, typed, new Date().getTime())
+        return edits.length === 0 ? null : await this.attempt(collection, edits, `Changed ${name}`)
+      },
+      onSaved: () => {},
+    })
+  }
+
+  /** Adds a new item behind a row, after its fields were typed there, and goes there. */
+  async create(kind: 'bookmark' | 'folder' | 'separator', row: BookmarkItem): Promise<void> {
     const { tree } = this.#state
-    const place = placeFor(row, row !== null && tree.open.has(idOf(row)))
+    const place = placeFor(row, tree.open.has(idOf(row)))
     const id = newId()
-    const add = (fields: { title?: string; address?: string }) =>
-      this.attempt('bookmarks', [{ op: 'add', id, kind, ...place, ...fields }], `Added a ${kind}`)
-    if (kind === 'separator') this.#show(await add({}))
-    else await askForItem(kind, add)
-    if (this.#state.loaded.record('bookmarks', id) === undefined) return
-    tree.open.add(place.folder)
-    tree.current = id
-    this.#state.drawnFrom = []
-    this.#draw()
-    this.#state.drawnTree?.focus()
+    const save = (typed: Record<string, string>) =>
+      this.attempt('bookmarks', [{ op: 'add', id, kind, ...place, ...itemFields(typed) }], `Added a ${kind}`)
+    const onSaved = () => {
+      tree.open.add(place.folder)
+      tree.current = id
+    }
+    if (kind !== 'separator')
+      return this.#open(
+        { collection: 'bookmarks', id: idOf(row), isNew: true },
+        bookmarkFields({ type: kind }),
+        {
+          name: `New ${kind}`,
+          submit: 'Add',
+          save,
+          onSaved,
+        },
+      )
+    const reason = await save({})
+    if (reason === null) onSaved()
+    this.#show(reason)
+    this.#page.focusRow('bookmarks', tree.current ?? idOf(row))
   }
 
   /** The selected items, or the row if it is not selected itself. */
@@ -88,20 +131,44 @@ export class Editor implements TreeEditor {
     return outermost(all, isAlone ? new Set([idOf(row)]) : selected)
   }
 
+  /** Opens a form in a row, unless another one has something that is not saved. */
+  #open(
+    place: Omit<Draft, 'form'>,
+    fields: Field[],
+    { onSaved, ...options }: Omit<FormOptions, 'onClose'> & { onSaved(): void },
+  ): void {
+    if (this.#state.draft?.form.isTyped() === true) {
+      showStatus('Save or cancel this first')
+      return this.#page.showDraft()
+    }
+    const onClose = (isSaved: boolean) => {
+      this.#state.draft = null
+      if (isSaved) onSaved()
+      this.#page.draw()
+      const { current } = this.#state.tree
+      this.#page.focusRow(place.collection, (place.isNew ? current : null) ?? place.id)
+    }
+    this.#state.draft = { ...place, form: fieldForm(fields, { ...options, onClose }) }
+    this.#page.showDraft()
+  }
+
   #show(reason: string | null): void {
     this.#state.troubles = reason?.split('\n') ?? []
-    this.#draw()
+    this.#page.draw()
+  }
+
+  /** Why not everything was saved, a line for each problem; null if it was. */
+  async #reasonOf(saving: Promise<SaveResult | null>): Promise<string | null> {
+    try {
+      const problems = (await saving)?.problems ?? []
+      return problems.length === 0 ? null : problems.map(({ message }) => message).join('\n')
+    } catch (error) {
+      if (!(error instanceof ClientError)) return String(error)
+      if (error.field !== 'token') return error.message
+      this.#page.askForToken(error)
+      return 'Nothing was saved, because the token had expired. Try again'
+    }
   }
 }
 
 const nothingSelected = 'Select a bookmark or folder first; root folders can’t be changed'
-
-/** Why not everything was saved, a line for each problem; null if it was. */
-async function reasonOf(saving: Promise<SaveResult | null>): Promise<string | null> {
-  try {
-    const problems = (await saving)?.problems ?? []
-    return problems.length === 0 ? null : problems.map(({ message }) => message).join('\n')
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error)
-  }
-}

@@ -50,9 +50,9 @@ export function byId<T extends HTMLElement>(id: string): T {
   return document.getElementById(id) as T
 }
 
-/** Whether a key goes into a field, so that it is no command. */
+/** Whether a key goes into a field or its form, so that it is no command. */
 export function isTyping({ target }: Event): boolean {
-  return (target as Element).closest('input:not([type=checkbox]), select') !== null
+  return (target as Element).closest('input:not([type=checkbox]), select, form') !== null
 }
 
 /** A letter on a coloured background, both derived from the site, so no request for an icon is needed. */

@@ -40,6 +40,11 @@ export function showTrouble(trouble: ClientError | null): void {
   wrong.select()
 }
 
+/** Empties the form. */
+export function resetForm(): void {
+  form.reset()
+}
+
 function field(name: keyof Credentials): HTMLInputElement {
   return form.elements.namedItem(name) as HTMLInputElement
 }

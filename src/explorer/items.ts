@@ -2,6 +2,7 @@
 import type { BookmarkNode } from '../client/bookmarks.ts'
 import type { SyncRecord } from '../client/collection.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'
+import type { FieldForm } from './field-form.ts'
 
 /** A row of a list. */
 export interface Item {
@@ -32,7 +33,8 @@ export interface Item {
 export interface DrawContext {
   tree: TreeState
   /** Null if nothing can be changed. */
-  editor: TreeEditor | null
+  editor: RowEditor | null
+  draft: Draft | null
   /** Takes the tree that was drawn, for the controls around it. */
   onTree(tree: DrawnTree): void
 }
@@ -77,21 +79,33 @@ export interface DrawnTree {
   element: HTMLElement
   /** The selected items, or the focused one. */
   chosen(): BookmarkItem[]
-  /** The item that has or had the focus. */
-  current(): BookmarkItem | null
+  /** The row where a new item goes: the one that has or had the focus, or Other Bookmarks. */
+  place(): BookmarkItem
   all(): BookmarkItem[]
   /** Focuses that item, or what has taken its place; false if no row was focused before. */
   focus(): boolean
 }
 
+/** What is being changed or added in a row. It is kept, with what was typed, until it was saved or given up. */
+export interface Draft {
+  /** Of the record whose row it is in. */
+  collection: string
+  id: string
+  /** Whether it is a new item, which is added behind the row. */
+  isNew: boolean
+  form: FieldForm
+}
+
 /** What the tree and other views can do to records. */
-export interface TreeEditor {
+export interface RowEditor {
   canEdit(collection: string): boolean
   /** Saves edits in the background; `what` says what was done. */
   save(collection: string, edits: readonly (Edit | RecordEdit)[], what: string): Promise<void>
   /** Moves items; false if they can't go there. */
   move(moved: BookmarkItem[], target: Target): boolean
   remove(removed: BookmarkItem[]): void
+  /** Opens the form for the fields of a record in its row. */
+  change(record: SyncRecord): void
   /** The selected items, or the row if it is not selected itself. */
   chosen(all: BookmarkItem[], row: BookmarkItem | null): BookmarkItem[]
 }

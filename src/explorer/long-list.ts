@@ -1,4 +1,4 @@
-import { make } from './elements.ts'
+import { isTyping, make } from './elements.ts'
 
 /** Items with an optional heading. */
 export interface Section<T> {
@@ -32,6 +32,11 @@ const sizes = new ResizeObserver(() => {
 })
 addEventListener('scroll', () => renderAll(), { passive: true })
 
+/** Renders what was added to the document at once, so that it can be focused. */
+export function renderLists(): void {
+  renderAll(0)
+}
+
 /** Measures all lists before changing any, because otherwise the browser would compute the layout for each. */
 function renderAll(marginPx = maxMarginPx): void {
   const renders = [...lists].map(([element, measure]) => {
@@ -47,27 +52,33 @@ function renderAll(marginPx = maxMarginPx): void {
 const maxRows = 300_000
 
 /**
- * A list of any length that scrolls smoothly: all rows have the same height, and the document contains only those near the window and the
- * last focused one. Arrow keys, Home and End move between rows. A note at the end says how many items are not shown.
+ * A list of any length that scrolls smoothly: all rows but one have the same height, and the document contains only those near the window,
+ * the last focused one, and the one that is as high as its content. Arrow keys, Home and End move between rows. A note at the end says how
+ * many items are not shown.
  */
 export class LongList<T extends object> {
   readonly element: HTMLElement
   readonly #parts: Part<T>[]
   readonly #makeRow: (item: T) => HTMLElement
   readonly #rest = make('p', { class: 'note' })
+  readonly #tall: T | null
+  /** By how much the row of that item is higher than the others. */
+  #extraPx = 0
   #focused: number
 
   /**
    * In a tree, the rows themselves get the focus (one of them with the Tab key) and state their position. In a list, the element with
-   * `data-main` in each row gets it.
+   * `data-main` in each row gets it. `tall`: the item whose row is as high as its content.
    */
   constructor(
     label: string,
     role: 'list' | 'tree',
     sections: Section<T>[],
     makeRow: (item: T) => HTMLElement,
+    tall: T | null = null,
   ) {
     this.#makeRow = makeRow
+    this.#tall = tall
     this.#focused = role === 'tree' ? 0 : -1
     const shown = this.#firstRows(sections)
     let next = 0
@@ -152,17 +163,17 @@ export class LongList<T extends object> {
   }
 
   /** Inserts missing rows between existing ones, because moving an element takes its focus away. */
-  #fill({ items, start, body, rows }: Part<T>, { top, height }: DOMRect, marginPx: number): void {
-    const rowPx = height / items.length
+  #fill(part: Part<T>, { top, height }: DOMRect, marginPx: number): void {
+    const { items, start, body, rows } = part
+    const tall = this.#tall === null ? -1 : items.indexOf(this.#tall)
+    const extraPx = tall < 0 ? 0 : this.#extraPx
+    const rowPx = (height - extraPx) / items.length
     if (!(rowPx > 0)) return
-    const first = Math.max(0, Math.floor((-marginPx - top) / rowPx))
+    const first = Math.max(0, Math.floor((-marginPx - top - extraPx) / rowPx))
     const end = Math.min(items.length, Math.ceil((innerHeight + marginPx - top) / rowPx))
-    const indexes = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index)
-    const focused = this.#focused - start
-    if (focused >= 0 && focused < items.length) {
-      if (focused < first) indexes.unshift(focused)
-      else if (focused >= end) indexes.push(focused)
-    }
+    const near = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index)
+    const kept = [this.#focused - start, tall].filter((index) => index >= 0 && index < items.length)
+    const indexes = [...new Set([...near, ...kept])].toSorted((one, other) => one - other)
     const wanted = new Set(indexes.map((index) => items[index]!))
     for (const [item, row] of rows) {
       if (wanted.has(item)) continue
@@ -172,7 +183,7 @@ export class LongList<T extends object> {
     let next = body.firstElementChild
     for (const index of indexes) {
       const item = items[index]!
-      const row = rows.get(item) ?? this.#makeRow(item)
+      const row = rows.get(item) ?? (index === tall ? this.#makeTall(part, item, rowPx) : this.#makeRow(item))
       rows.set(item, row)
       row.style.setProperty('--at', String(index))
       row.dataset.index = String(start + index)
@@ -181,6 +192,19 @@ export class LongList<T extends object> {
       if (row === next) next = next.nextElementSibling
       else body.insertBefore(row, next)
     }
+  }
+
+  /** The rows behind it move by what it is higher than they are. */
+  #makeTall({ body }: Part<T>, item: T, rowPx: number): HTMLElement {
+    const row = this.#makeRow(item)
+    row.classList.add('tall')
+    new ResizeObserver(() => {
+      if (!row.isConnected) return
+      this.#extraPx = row.offsetHeight - rowPx
+      body.style.setProperty('--extra', `${this.#extraPx}px`)
+      renderAll()
+    }).observe(row)
+    return row
   }
 
   #onFocus(event: Event): void {
@@ -192,7 +216,7 @@ export class LongList<T extends object> {
 
   #onKey(event: KeyboardEvent): void {
     const row = rowAt(event)
-    if (row === null || event.ctrlKey || event.altKey || event.metaKey) return
+    if (row === null || event.ctrlKey || event.altKey || event.metaKey || isTyping(event)) return
     const index = Number(row.dataset.index)
     const target = { ArrowDown: index + 1, ArrowUp: index - 1, Home: 0, End: Infinity }[event.key]
     if (target === undefined) return
@@ -214,10 +238,10 @@ function setPlace(row: HTMLElement, position: number, count: number): void {
   row.setAttribute('aria-setsize', String(count))
 }
 
-/** The Tab key only reaches one row of a tree and its details link; other keys open its main link. */
+/** The Tab key only reaches one row of a tree and its links and buttons; other keys open its main link. */
 function setTabbable(row: HTMLElement, isTabbable: boolean): void {
   row.tabIndex = isTabbable ? 0 : -1
-  for (const link of row.querySelectorAll('a')) {
-    link.tabIndex = isTabbable && !link.matches('[data-main]') ? 0 : -1
+  for (const control of row.querySelectorAll<HTMLElement>('a, .icon-button')) {
+    control.tabIndex = isTabbable && !control.matches('[data-main]') ? 0 : -1
   }
 }

@@ -3,13 +3,15 @@ import { avatar, button, copy, icon, link, make, mask } from './elements.ts'
 import { LongList } from './long-list.ts'
 import { dayName } from './dates.ts'
 import { hostOf } from './record-items.ts'
-import type { Group, Item } from './items.ts'
+import { editableFields } from './editable-fields.ts'
+import type { DrawContext, Group, Item } from './items.ts'
 import { placeAddress } from './tab.ts'
 
 /** Draws groups as a list with headings. `mark` returns the icon of a row. */
 export function drawList(
   label: string,
   groups: Group[],
+  context: DrawContext,
   mark: (item: Item) => Element | null = markOf,
   look = 'row',
 ): HTMLElement {
@@ -17,11 +19,13 @@ export function drawList(
     title: typeof title === 'number' ? dayName(title) : title,
     items,
   }))
-  const list = new LongList(label, 'list', sections, (item) => {
+  const drafted = sections.flatMap(({ items }) => items).find(({ record }) => isDraftOf(record, context))
+  const drawRow = (item: Item) => {
     const end = item.meta?.() ?? ''
+    const draft = drawDraft(item.record, context)
     return make(
       'div',
-      { class: look, role: 'listitem' },
+      { class: draft === null ? look : `${look} ${draft.className}`, role: 'listitem' },
       mainLink(
         item,
         mark(item),
@@ -30,9 +34,47 @@ export function drawList(
       ),
       ...(item.secret === undefined ? [] : drawSecret(item.secret, item)),
       item.url !== null && siteLink(item.url, item),
+      changeButton(item, context),
+      draft !== null && draft.form,
     )
+  }
+  const { element } = new LongList(label, 'list', sections, drawRow, drafted ?? null)
+  element.addEventListener('keydown', ({ key, target }) => {
+    if (key === 'F2') (target as Element).closest('.row')?.querySelector<HTMLElement>('.edit')?.click()
   })
-  return list.element
+  return element
+}
+
+/** Opens the form of a row; null if it has none. */
+export function changeButton(
+  { record, title, subtitle, secret }: Item,
+  { editor }: DrawContext,
+): HTMLButtonElement | null {
+  if (editor?.canEdit(record.collection) !== true || editableFields(record).length === 0) return null
+  // A site may have several logins.
+  const name =
+    secret === undefined ? `Edit ${title}` : `Edit the login of ${subtitle || 'nobody'} at ${title}`
+  const change = {
+    class: 'icon-button edit',
+    'aria-label': name,
+    title: 'Edit (F2)',
+    onclick: () => editor.change(record),
+  }
+  return button(change, icon('edit'))
+}
+
+/** The form that is open in the row of a record, and the class of the row; null if none is. */
+export function drawDraft(
+  record: SyncRecord,
+  context: DrawContext,
+): { form: HTMLElement; className: string } | null {
+  const { draft, editor } = context
+  if (draft === null || editor?.canEdit(draft.collection) !== true || !isDraftOf(record, context)) return null
+  return { form: draft.form.element, className: draft.isNew ? 'adding' : 'changing' }
+}
+
+function isDraftOf({ collection, stored }: SyncRecord, { draft }: DrawContext): boolean {
+  return draft !== null && draft.collection === collection && draft.id === stored.id
 }
 
 /** The main link of a row, to its record. */

@@ -2,9 +2,10 @@ import type { Credentials } from './opened-account.ts'
 import type { Contents } from './contents.ts'
 import type { Editing } from './editing.ts'
 import { LoadedRecords } from './loaded-records.ts'
-import type { DrawnTree, TreeState } from './items.ts'
+import type { SyncRecord } from '../client/collection.ts'
+import type { Draft, DrawnTree, TreeState } from './items.ts'
 
-/** What the page knows and shows. `main.ts` owns the only one, and changes it; what is drawn is a function of it. */
+/** What the page knows and shows. `main.ts` makes the only one; what is drawn is a function of it. */
 export interface State {
   /** The records on display. */
   loaded: LoadedRecords
@@ -22,12 +23,12 @@ export interface State {
   connection: number
   /** What the content on display was drawn from; it is drawn again when one of these differs. */
   drawnFrom: readonly unknown[]
-  /** Whether a record was closed whose address is still that of the page. */
-  isLeavingRecord: boolean
-  /** Whether the page will be drawn before the next frame. */
-  isDrawing: boolean
   /** What the last edit could not change, and why. */
   troubles: readonly string[]
+  /** What is being changed or added; null if nothing is. */
+  draft: Draft | null
+  /** The record that the dialog shows; null if it is closed. */
+  record: SyncRecord | null
   tree: TreeState
   /** The tree on display; null if none is. */
   drawnTree: DrawnTree | null
@@ -52,9 +53,9 @@ export function initialState(): State {
     credentials: null,
     connection: 0,
     drawnFrom: [],
-    isLeavingRecord: false,
-    isDrawing: false,
     troubles: [],
+    draft: null,
+    record: null,
     drawnTree: null,
     tree: {
       // At first only the first folder, so that there is something to see.

@@ -16,18 +16,13 @@ export function choice(): Choice {
   return { words: wordsOf(typed()), order: order.value as Order, tag: tag.value }
 }
 
-/** Clears search, order and filter, and the tags of the account. */
-export function resetTools(): void {
+/** Clears search, order and filter. */
+export function resetChoice(): void {
   for (const field of [search, order, tag]) field.value = ''
-  offerTags(new Map())
 }
-
-let offered: Map<string, number> | null = null
 
 /** Fills the menu of tags; keeps the selected tag if it still exists. */
 export function offerTags(tags: Map<string, number>): void {
-  if (tags === offered) return
-  offered = tags
   const chosen = tag.value
   const names = [...tags].map(([name, count]) => make('option', { value: name }, `${name} (${count})`))
   tag.replaceChildren(make('option', { value: '' }, 'any'), ...names)

@@ -1,34 +1,39 @@
 import { walk } from '../client/bookmarks.ts'
 import { folded } from '../client/spelling.ts'
-import { idOf, isFixed, isTarget, outermost } from './bookmark-edits.ts'
-import { focusFields } from './details.ts'
-import { icon, make, showStatus } from './elements.ts'
+import { idOf, isFixed, outermost } from './bookmark-edits.ts'
+import { addDragging } from './dragging.ts'
+import { isTyping, showStatus } from './elements.ts'
 import { LongList } from './long-list.ts'
-import type { BookmarkItem, DrawnTree, Target, TreeEditor, TreeState } from './items.ts'
-import { detailsLink, drawText, mainLink, markOf, siteLink } from './rows.ts'
+import type { BookmarkItem, DrawContext, DrawnTree, Target, TreeState } from './items.ts'
+import { drawNode, markNode } from './tree-row.ts'
 
 // Letters typed within a second form a prefix to search for.
 const typingMs = 1000
 
-/** A tree of folders that open and close, by mouse or with the standard keys of trees. `editor`: null if it can't be changed. */
-export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEditor | null): DrawnTree {
+/** A tree of folders that open and close, by mouse or with the standard keys of trees. Without an editor, it can't be changed. */
+export function drawTree(tops: BookmarkItem[], given: DrawContext): DrawnTree {
+  const { tree: state, draft } = given
+  const editor = given.editor?.canEdit('bookmarks') === true ? given.editor : null
+  const context = { ...given, editor }
   const isOpen = (node: BookmarkItem) => node.kind === 'folder' && state.open.has(idOf(node))
   const visible = () => walk(tops, isOpen)
   forgetGone(tops, state)
   let nodes = visible()
   let typed = ''
   let typedAtMs = -Infinity
-  const list = new LongList('Bookmarks', 'tree', [{ title: null, items: nodes }], drawRow)
+  const drafted = (draft?.collection === 'bookmarks' && nodes.find((node) => idOf(node) === draft.id)) || null
+  const list = new LongList('Bookmarks', 'tree', [{ title: null, items: nodes }], drawRow, drafted)
   const { element } = list
   if (editor !== null) element.querySelector('[role=tree]')?.setAttribute('aria-multiselectable', 'true')
   element.addEventListener('keydown', onKey)
   element.addEventListener('click', onClick)
   element.addEventListener('focusin', onFocus)
-  if (editor !== null) addDragging(element, editor)
-  return { element, chosen, current, all: () => walk(tops), focus }
+  if (editor !== null)
+    addDragging(element, { nodeAt, chosenAt, move: (moved, target) => editor.move(moved, target) })
+  return { element, chosen, place, all: () => walk(tops), focus }
 
   function drawRow(node: BookmarkItem): HTMLElement {
-    return drawNode(node, isOpen(node), editor === null ? null : state)
+    return drawNode(node, isOpen(node), context)
   }
 
   function nodeAt({ target }: Event): BookmarkItem | undefined {
@@ -46,6 +51,10 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
     return nodes.find((node) => idOf(node) === state.current) ?? null
   }
 
+  function place(): BookmarkItem {
+    return current() ?? tops.find((top) => idOf(top) === 'unfiled') ?? tops[0]!
+  }
+
   function focus(): boolean {
     if (state.current === null) return false
     const index = nodes.findIndex((node) => idOf(node) === state.current)
@@ -60,8 +69,8 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
 
   function onClick(event: MouseEvent): void {
     const node = nodeAt(event)
-    if (node === undefined) return
     const target = event.target as Element
+    if (node === undefined || target.closest('form, .icon-button') !== null) return
     if (target.closest('input') !== null) return select(node, event.shiftKey ? 'range' : 'toggle')
     if (editor !== null && (event.ctrlKey || event.metaKey || event.shiftKey)) {
       event.preventDefault()
@@ -86,7 +95,7 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
 
   /** Shows what is selected and cut. */
   function markAll(): void {
-    for (const [node, row] of list.rendered()) setSelected(row, node, state)
+    for (const [node, row] of list.rendered()) markNode(row, node, state)
     state.onSelect()
   }
 
@@ -99,9 +108,9 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
 
   function onKey(event: KeyboardEvent): void {
     const node = nodeAt(event)
-    if (node === undefined || event.altKey) return
-    // A link or box inside a row has two keys of its own.
-    const isInner = (event.target as Element).closest('a, input') !== null
+    if (node === undefined || event.altKey || isTyping(event)) return
+    // A link, button or box inside a row has two keys of its own.
+    const isInner = (event.target as Element).closest('a, button, input') !== null
     if (isInner && (event.key === 'Enter' || event.key === ' ')) return
     if (event.ctrlKey || event.metaKey) return onEditKey(node, event)
     const act = {
@@ -111,7 +120,7 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
       ' ': () => (editor === null ? press(node) : select(node, 'toggle')),
       ...(editor !== null && {
         Delete: () => editor.remove(chosenAt(node)),
-        F2: () => change(node),
+        F2: () => editor.change(node.record),
         Escape: deselect,
         ...(event.shiftKey && {
           ArrowDown: () => extend(node, 1),
@@ -122,12 +131,6 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
     if (act === undefined) return typeAhead(node, event)
     event.preventDefault()
     act()
-  }
-
-  /** Opens the details at the first field. */
-  function change(node: BookmarkItem): void {
-    list.rowOf(node)?.querySelector<HTMLElement>('a:not([target])')?.click()
-    focusFields()
   }
 
   function chosenAt(node: BookmarkItem): BookmarkItem[] {
@@ -174,55 +177,6 @@ export function drawTree(tops: BookmarkItem[], state: TreeState, editor: TreeEdi
     act()
   }
 
-  /** Moves rows with the mouse: beside a row, or into a folder. */
-  function addDragging(area: HTMLElement, mover: TreeEditor): void {
-    let dragged: BookmarkItem[] = []
-    let over: HTMLElement | null = null
-    const unmark = () => {
-      over?.removeAttribute('data-drop')
-      over = null
-    }
-    area.addEventListener('dragstart', (event) => {
-      const node = nodeAt(event)
-      dragged = node === undefined ? [] : chosenAt(node)
-      if (dragged.length === 0) return event.preventDefault()
-      event.dataTransfer!.effectAllowed = 'move'
-      event.dataTransfer!.setData('text/plain', dragged.map(({ title }) => title).join('\n'))
-    })
-    area.addEventListener('dragover', (event) => {
-      const target = targetAt(event)
-      unmark()
-      if (target === null || dragged.length === 0 || !isTarget(dragged, target)) return
-      event.preventDefault()
-      over = (event.target as Element).closest<HTMLElement>('[data-index]')
-      over?.setAttribute('data-drop', target.where)
-    })
-    area.addEventListener('dragleave', unmark)
-    area.addEventListener('dragend', () => {
-      unmark()
-      dragged = []
-    })
-    area.addEventListener('drop', (event) => {
-      const target = targetAt(event)
-      unmark()
-      event.preventDefault()
-      if (target !== null) mover.move(dragged, target)
-      dragged = []
-    })
-  }
-
-  /** The place under the pointer: the edges of a row are beside it, the middle of a folder is in it. */
-  function targetAt(event: DragEvent): Target | null {
-    const node = nodeAt(event)
-    const row = (event.target as Element).closest<HTMLElement>('[data-index]')
-    if (node === undefined || row === null) return null
-    const { top, height } = row.getBoundingClientRect()
-    const part = (event.clientY - top) / height
-    if (node.kind === 'folder' && (isFixed(node) || (part > 0.25 && part < 0.75)))
-      return { node, where: 'into' }
-    return { node, where: part < 0.5 ? 'before' : 'after' }
-  }
-
   /** Moves to the next row that begins with the typed text; repeating a letter moves on. */
   function typeAhead(node: BookmarkItem, { key, timeStamp }: KeyboardEvent): void {
     // The slash focuses the search.
@@ -258,57 +212,4 @@ function forgetGone(tops: BookmarkItem[], { selected, cut }: TreeState): void {
   if (selected.size + cut.size === 0) return
   const there = new Set(walk(tops).map(idOf))
   for (const ids of [selected, cut]) for (const id of ids) if (!there.has(id)) ids.delete(id)
-}
-
-// Deeper rows are not indented further, but state their level.
-const deepestIndent = 7
-
-/** `editable`: null if the tree can't be changed. */
-function drawNode(node: BookmarkItem, isOpen: boolean, editable: TreeState | null): HTMLElement {
-  const { record, kind, title, level, position, siblings, count } = node
-  const name = `name-${record.stored.id}`
-  const row = make('div', {
-    class: `row node ${kind}`,
-    role: 'treeitem',
-    'aria-level': level,
-    'aria-posinset': position,
-    'aria-setsize': siblings,
-    'aria-expanded': kind === 'folder' ? String(isOpen) : null,
-    draggable: editable !== null && !isFixed(node) ? 'true' : null,
-    ...(kind === 'separator' ? { 'aria-label': 'Separator' } : { 'aria-labelledby': name }),
-  })
-  row.style.setProperty('--level', String(Math.min(level, deepestIndent)))
-  const depth = level > deepestIndent && make('small', { class: 'level', 'data-text': level })
-  if (editable !== null && !isFixed(node))
-    row.append(
-      make('input', {
-        type: 'checkbox',
-        class: 'pick',
-        tabindex: -1,
-        'aria-label': `Select ${title || 'separator'}`,
-      }),
-    )
-  if (kind === 'separator') row.append(make('hr'))
-  else if (kind === 'folder') {
-    const text = make('span', { class: 'row-title', dir: 'auto' }, title)
-    const size = make('small', {}, count.toLocaleString())
-    const content = [depth, icon('chevron'), icon('folder'), text, size]
-    row.append(make('span', { class: 'row-main', id: name }, ...content), detailsLink(node))
-  } else {
-    const main = mainLink(node, depth, markOf(node), drawText({ ...node, path: '' }))
-    main.id = name
-    row.append(main)
-    if (node.url !== null) row.append(siteLink(node.url, node))
-  }
-  if (editable !== null) setSelected(row, node, editable)
-  return row
-}
-
-function setSelected(row: HTMLElement, node: BookmarkItem, { selected, cut }: TreeState): void {
-  const isSelected = selected.has(idOf(node))
-  if (isFixed(node)) row.removeAttribute('aria-selected')
-  else row.setAttribute('aria-selected', String(isSelected))
-  row.classList.toggle('cut', cut.has(idOf(node)))
-  const box = row.querySelector<HTMLInputElement>('.pick')
-  if (box !== null) box.checked = isSelected
 }

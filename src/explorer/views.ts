@@ -55,9 +55,9 @@ export const views: View[] = [
       const items = walk(tops)
         .filter(({ kind }) => kind !== 'separator')
         .map(findableByFolder)
-      const draw = ({ tree, editor, onTree }: DrawContext) => {
-        const drawn = drawTree(tops, tree, editor?.canEdit('bookmarks') ? editor : null)
-        onTree(drawn)
+      const draw = (context: DrawContext) => {
+        const drawn = drawTree(tops, context)
+        context.onTree(drawn)
         return drawn.element
       }
       return [{ title: null, items, whole: { count, draw } }]
@@ -67,7 +67,8 @@ export const views: View[] = [
       groups[0]?.whole?.count ??
       groups.flatMap(({ items }) => items.filter(({ icon }) => icon !== 'folder')).length,
     isSortedFlat: true,
-    draw: (groups, context) => groups[0]!.whole?.draw(context) ?? drawList('Bookmarks found', groups),
+    draw: (groups, context) =>
+      groups[0]!.whole?.draw(context) ?? drawList('Bookmarks found', groups, context),
   },
   {
     id: 'devices',
@@ -99,7 +100,7 @@ export const views: View[] = [
     collections: ['forms'],
     empty: 'There are no form entries.',
     groups: formEntries,
-    draw: (groups) => drawList('Form entries', groups, () => null),
+    draw: (groups, context) => drawList('Form entries', groups, context, () => null),
   },
   {
     id: 'prefs',
@@ -107,7 +108,7 @@ export const views: View[] = [
     collections: ['prefs'],
     empty: 'There are no preferences.',
     groups: (records) => together(records.flatMap(preferences).toSorted(byTitle)),
-    draw: (groups) => drawList('Preferences', groups, () => null, 'row code'),
+    draw: (groups, context) => drawList('Preferences', groups, context, () => null, 'row code'),
   },
   {
     id: 'duplicates',
@@ -143,8 +144,8 @@ export function unreadableView(records: SyncRecord[]): View {
     collections: [],
     empty: 'Everything can be read.',
     groups: () => together(records.map(unreadableRecord)),
-    draw: (groups) =>
-      make('div', {}, make('p', { class: 'note' }, note), drawList('Unreadable records', groups)),
+    draw: (groups, context) =>
+      make('div', {}, make('p', { class: 'note' }, note), drawList('Unreadable records', groups, context)),
   }
 }
 
@@ -165,10 +166,10 @@ export function countOf({ count }: View, groups: Group[]): number {
 
 /** Draws groups; there is at least one. */
 export function drawView({ title, draw }: View, groups: Group[], context: DrawContext): HTMLElement {
-  return draw ? draw(groups, context) : drawList(title, groups)
+  return draw ? draw(groups, context) : drawList(title, groups, context)
 }
 
-function drawDevices(groups: Group[]): HTMLElement {
+function drawDevices(groups: Group[], context: DrawContext): HTMLElement {
   const cards = groups.map(({ title, items, device }) => {
     const { kind, about, seenMs, record } = device!
     const open = `${items.length} ${items.length === 1 ? 'tab' : 'tabs'}`
@@ -180,7 +181,12 @@ function drawDevices(groups: Group[]): HTMLElement {
       make('div', {}, make('h2', { dir: 'auto' }, `${title}`), make('p', {}, state)),
       make('a', { class: 'quiet', href: recordAddress(record) }, 'Record'),
     )
-    return make('article', { class: 'card device' }, head, drawList(`Tabs of ${title}`, together(items)))
+    return make(
+      'article',
+      { class: 'card device' },
+      head,
+      drawList(`Tabs of ${title}`, together(items), context),
+    )
   })
   return make('div', { class: 'devices' }, ...cards)
 }

@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'bun:test'
 import type { Locator, Page } from 'playwright-core'
 import type { SyncClient } from '../../src/client/sync-client.ts'
+import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { desk, phone, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
 import { addCollector, clientOf, outlineOf, recordsOf } from './collector.ts'
@@ -10,11 +11,16 @@ import { accessibilityFaults, coveredControls } from './inspect.ts'
 let bridge: TestBridge
 let browser: TestBrowser
 let users = 0
+/** By how much the clocks of bridge and storage are ahead. */
+let aheadMs = 0
+const now = () => Date.now() + aheadMs
 
 beforeAll(async () => {
   bridge = await startTestBridge({
     writable: ['bookmarks', 'passwords', 'history', 'forms'],
     settings: { explorer_enabled: 'true' },
+    now,
+    sandbox: { clock: now },
   })
   browser = await startBrowser()
 })
@@ -26,17 +32,23 @@ afterAll(async () => {
   await bridge?.stop()
 })
 
+interface EditOptions extends OpenOptions {
+  moreBookmarks?: number
+  /** Of the page's token. */
+  expiresInSeconds?: number
+}
+
 /** An account of its own at a view of the page, and another client of it. */
 async function open(
   view: string,
-  { moreBookmarks = 0, ...options }: OpenOptions & { moreBookmarks?: number } = {},
-): Promise<{ page: Page; other: SyncClient }> {
+  { moreBookmarks = 0, expiresInSeconds, ...options }: EditOptions = {},
+): Promise<{ page: Page; other: SyncClient; user: SandboxUser }> {
   const user = addCollector(bridge.sandbox, `collector${users++}`, moreBookmarks)
   const page = await browser.open(`${bridge.url}/v1/explore`, { viewport: desk, ...options })
-  await connectWith(page, linesFor(user))
+  await connectWith(page, linesFor(user, user.bearerToken({ expiresInSeconds })))
   await isRead(page)
   await choose(page, view)
-  return { page, other: clientOf(user, bridge.url) }
+  return { page, other: clientOf(user, bridge.url), user }
 }
 
 /** The row with exactly this title. */
@@ -59,7 +71,13 @@ const focused = (page: Page) =>
     return element!.querySelector('.row-title')?.textContent ?? element!.getAttribute('name') ?? element!.id
   })
 
-const field = (page: Page, name: string) => page.locator(`dialog[open] input[name=${name}]`)
+const field = (page: Page, name: string) => page.locator(`.row .fields input[name=${name}]`)
+
+/** Opens the form of a row with its button. */
+const change = (page: Page, title: string) =>
+  row(page, title)
+    .getByRole('button', { name: /^Edit / })
+    .click()
 
 /** Goes to a row by keyboard, with its folder open. */
 async function goTo(page: Page, title: string): Promise<void> {
@@ -67,7 +85,7 @@ async function goTo(page: Page, title: string): Promise<void> {
 }
 
 describe('in the tree of bookmarks', () => {
-  it('F2 changes a title, Escape cancels, and the focus returns to the row', async () => {
+  it('F2 changes a title in its row, Escape cancels, and the focus returns to the row', async () => {
     const { page, other } = await open('bookmarks')
     await goTo(page, 'Mail')
 
@@ -75,16 +93,20 @@ describe('in the tree of bookmarks', () => {
     const first = await focused(page)
     await field(page, 'title').fill('Never')
     await page.keyboard.press('Escape')
-    await page.waitForURL(/#\/bookmarks$/)
     const cancelled = await focused(page)
     await page.keyboard.press('F2')
+    await page.keyboard.press('Tab')
+    const second = await focused(page)
     await field(page, 'title').fill('Letters')
     await page.keyboard.press('Enter')
-    await isSaved(page, 'Changed “Mail”')
-    await page.locator('#details').waitFor({ state: 'hidden' })
     await row(page, 'Letters').waitFor()
+    const places = await page
+      .locator('.row')
+      .evaluateAll((rows) => rows.map((row) => row.getBoundingClientRect()))
 
-    expect([first, cancelled, await focused(page)]).toEqual(['title', 'Mail', 'Letters'])
+    expect([first, second, cancelled]).toEqual(['title', 'address', 'Mail'])
+    expect(await focused(page)).toBe('Letters')
+    expect(places.every(({ top }, index) => index === 0 || top === places[index - 1]!.bottom)).toBe(true)
     expect(await outlineOf(other)).toEqual([
       'News',
       'News/Morning',
@@ -97,7 +119,7 @@ describe('in the tree of bookmarks', () => {
 
   it('tags belong to every bookmark of the address', async () => {
     const { page, other } = await open('bookmarks')
-    await row(page, 'Mail').locator('.row-main').click()
+    await change(page, 'Mail')
     await field(page, 'tags').fill('letters, every day')
     await page.keyboard.press('Enter')
     await isSaved(page, 'Changed “Mail”')
@@ -198,7 +220,7 @@ describe('in the tree of bookmarks', () => {
     await page.click('#new-bookmark')
     await field(page, 'title').fill('No address')
     await page.keyboard.press('Enter')
-    const refusal = await page.locator('dialog .trouble:visible').innerText()
+    const refusal = await page.locator('.row .trouble:visible').innerText()
     const keptTitle = await field(page, 'title').inputValue()
     await field(page, 'title').fill('Fresh')
     await field(page, 'address').focus()
@@ -263,7 +285,7 @@ describe('other records', () => {
 
   it('a password is changed, hidden while it is typed', async () => {
     const { page, other } = await open('passwords')
-    await page.locator('.row-main').first().click()
+    await page.getByRole('button', { name: 'Edit the login of anna at shop.example' }).first().click()
     const type = await field(page, 'password').getAttribute('type')
     await field(page, 'password').fill('new secret')
     await page.keyboard.press('Enter')
@@ -300,23 +322,24 @@ describe('other records', () => {
 describe('a save', () => {
   it('never overwrites what changed elsewhere: shows it, keeps what was typed, and saves it when asked again', async () => {
     const { page, other } = await open('bookmarks')
-    await row(page, 'Mail').locator('.row-main').click()
+    await change(page, 'Mail')
     await field(page, 'title').fill('Mine')
     await other.edit([
       { op: 'change', id: 'mail00000000', fields: { title: 'Theirs', address: 'https://theirs.example/' } },
     ])
     await page.keyboard.press('Enter')
-    const trouble = await page.locator('#details .trouble:visible').innerText()
+    const trouble = await page.locator('.row .trouble:visible').innerText()
+    const note = await page.locator('.row .elsewhere-now').first().innerText()
     const stored = await outlineOf(other)
     const typed = await field(page, 'title').inputValue()
     const untouched = await field(page, 'address').inputValue()
-    const heading = await page.locator('#details-title').innerText()
     await page.keyboard.press('Enter')
-    await page.locator('#details').waitFor({ state: 'hidden' })
+    await row(page, 'Mine').waitFor()
 
     expect(trouble).toMatch(/another device/)
+    expect(note).toBe('On another device: Theirs')
     expect(stored).toContain('Theirs')
-    expect([typed, untouched, heading]).toEqual(['Mine', 'https://theirs.example/', 'Theirs'])
+    expect([typed, untouched]).toEqual(['Mine', 'https://theirs.example/'])
     const { title, address } = (await other.tree()).items.get('mail00000000')!
     expect([title, address]).toEqual(['Mine', 'https://theirs.example/'])
   })
@@ -339,32 +362,50 @@ describe('a save', () => {
   })
 
   it('that fails keeps what was typed and says why: a token that has expired, a storage that is down', async () => {
-    const { page, other } = await open('bookmarks', { mayFail: true })
-    const refusals = [
-      { status: 401, errno: 105, message: 'Please authenticate' },
-      { status: 503, errno: 201, message: 'Try again later' },
-    ]
-    const seen: string[] = []
-    await row(page, 'Mail').locator('.row-main').click()
-    await field(page, 'title').fill('Kept')
-    for (const { status, errno, message } of refusals) {
-      await page.route('**/batch', (route) =>
-        route.fulfill({ status, json: { code: status, errno, error: '', message } }),
-      )
-      await page.keyboard.press('Enter')
-      seen.push(await page.locator('#details .trouble:visible').innerText())
-      await page.unrouteAll()
-    }
-    const typed = await field(page, 'title').inputValue()
+    const { page, other, user } = await open('bookmarks', { mayFail: true, expiresInSeconds: 60 })
     const before = await outlineOf(other)
+    await change(page, 'Mail')
+    await field(page, 'title').fill('Kept')
+    aheadMs += 600_000
     await page.keyboard.press('Enter')
-    await page.locator('#details').waitFor({ state: 'hidden' })
+    await page.locator('#trouble:visible').waitFor()
+    const asked = await focused(page)
+    await page.keyboard.insertText(user.bearerToken())
+    await page.keyboard.press('Enter')
+    await field(page, 'title').waitFor()
+    const typed = [await field(page, 'title').inputValue()]
+    const reasons = [await page.locator('.row .trouble:visible').innerText()]
+    await page.route('**/batch', (route) =>
+      route.fulfill({ status: 503, json: { code: 503, errno: 201, error: '', message: 'Try again later' } }),
+    )
+    await field(page, 'title').press('Enter')
+    await page.locator('.row .trouble', { hasText: /503|later|not available/i }).waitFor()
+    await page.unrouteAll()
+    typed.push(await field(page, 'title').inputValue())
+    const between = await outlineOf(other)
+    await page.keyboard.press('Enter')
+    await row(page, 'Kept').waitFor()
 
-    expect(seen[0]).toMatch(/token/)
-    expect(seen[1]).toMatch(/503|later|not available/i)
-    expect(typed).toBe('Kept')
-    expect(before).toContain('Mail')
+    expect(asked).toBe('token')
+    expect(reasons[0]).toMatch(/token/)
+    expect(typed).toEqual(['Kept', 'Kept'])
+    expect(between).toEqual(before)
     expect(await outlineOf(other)).toContain('Kept')
+  })
+
+  it('of a bookmark that was deleted elsewhere says so, and what was typed stays', async () => {
+    const { page, other } = await open('bookmarks')
+    await change(page, 'Mail')
+    await field(page, 'title').fill('Mine')
+    await other.edit([{ op: 'remove', id: 'mail00000000' }])
+    await page.keyboard.press('Enter')
+    const trouble = await page.locator('#content > .card .trouble:visible').innerText()
+    const typed = await page.locator('#content > .card input[name=title]').inputValue()
+    await page.keyboard.press('Escape')
+
+    expect(trouble).toBe('"Mail" does not exist any more')
+    expect(typed).toBe('Mine')
+    expect(await page.locator('.fields').count()).toBe(0)
   })
 })
 
@@ -427,9 +468,12 @@ describe('the controls that change something', () => {
       await page.keyboard.press('Escape')
       await page.click('#new-bookmark')
       await page.keyboard.press('Enter')
-      await page.locator('dialog .trouble:visible').waitFor()
+      await page.locator('.row .trouble:visible').waitFor()
       await look('new bookmark')
       await take('new')
+      await page.keyboard.press('Escape')
+      await change(page, 'Mail')
+      await look('change')
       await page.keyboard.press('Escape')
       await row(page, 'News').getByRole('link').click()
       await look('details')

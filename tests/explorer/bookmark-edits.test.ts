@@ -98,13 +98,12 @@ describe('removals', () => {
 
 describe('placeFor', () => {
   it.each([
-    [null, false, { folder: 'unfiled' }],
     ['toolbar', false, { folder: 'toolbar' }],
     ['box', true, { folder: 'box' }],
     ['box', false, { folder: 'toolbar', after: 'box' }],
     ['e', false, { folder: 'inner', after: 'e' }],
   ])('behind %p, open: %p', (id, isOpen, expected) => {
-    expect(placeFor(id === null ? null : node(id), isOpen)).toEqual(expected)
+    expect(placeFor(node(id), isOpen)).toEqual(expected)
   })
 })
 

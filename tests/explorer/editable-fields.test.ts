@@ -45,12 +45,8 @@ describe('editableFields', () => {
 })
 
 describe('editsFor', () => {
-  const values = (given: SyncRecord, other: Record<string, string>) => ({
-    ...Object.fromEntries(editableFields(given).map(({ name, value }) => [name, value])),
-    ...other,
-  })
-  const fieldsOf = (given: SyncRecord, other: Record<string, string>): unknown[] =>
-    editsFor(given, values(given, other), 1234).map((edit) => edit.op === 'change' && edit.fields)
+  const fieldsOf = (given: SyncRecord, typed: Record<string, string>): unknown[] =>
+    editsFor(given, typed, 1234).map((edit) => edit.op === 'change' && edit.fields)
 
   it.each<[string, SyncRecord, Record<string, string>, unknown[]]>([
     ['nothing', link, {}, []],

@@ -52,6 +52,8 @@ describe.skipIf(firefoxPath === null)('the explorer in Firefox', () => {
       using: 'xpath',
       value: xpath,
     })
+    // It may be behind the bar at the top.
+    await firefox.marionette.run("args[0].scrollIntoView({ block: 'center' })", found.value)
     await firefox.marionette.send('WebDriver:ElementClick', { id: Object.values(found.value)[0] })
   }
 
@@ -68,6 +70,13 @@ describe.skipIf(firefoxPath === null)('the explorer in Firefox', () => {
     await firefox.marionette.send('WebDriver:PerformActions', {
       actions: [{ type: 'key', id: 'keyboard', actions }],
     })
+  }
+
+  /** Fills the field of the open form, as if it was typed. */
+  const fill = async (name: string, text: string) => {
+    await click(`//form[@class='fields']//input[@name='${name}']`)
+    await press('a', key.control)
+    await press(text)
   }
 
   const row = (title: string) =>
@@ -113,7 +122,7 @@ describe.skipIf(firefoxPath === null)('the explorer in Firefox', () => {
     await press('a', key.control)
     await press(`Reading${key.enter}`)
     await saved('Changed “News”')
-    await until(`!document.querySelector('#details').open`)
+    await until(`document.querySelector('.fields') === null`)
     const renamed = await outlineOf(other)
     await until(`document.activeElement.textContent.includes('Reading')`)
     await press(key.delete)
@@ -129,6 +138,51 @@ describe.skipIf(firefoxPath === null)('the explorer in Firefox', () => {
     expect(renamed).toEqual(outline('Reading'))
     expect(deleted).toEqual(['---'])
     expect(await outlineOf(other)).toEqual(outline('Reading'))
+    expect(found).toEqual([[], [], []])
+  }, 240_000)
+
+  it('edits a bookmark in its row, adds one, moves one with the picker and keeps one of two, on a small dark screen', async () => {
+    const { marionette } = firefox
+    const found: string[][] = []
+    const edit = (title: string) => click(`//button[@aria-label='Edit ${title}']`)
+    await marionette.send('Marionette:SetContext', { value: 'chrome' })
+    await marionette.run("Services.prefs.setIntPref('layout.css.prefers-color-scheme.content-override', 0)")
+    await marionette.send('Marionette:SetContext', { value: 'content' })
+    await marionette.send('WebDriver:SetWindowRect', { width: 320, height: 700 })
+    const screen = await marionette.run(
+      'return [innerWidth <= 500, matchMedia("(prefers-color-scheme: dark)").matches]',
+    )
+    await until(`document.querySelector('#content').textContent.includes('Morning')`)
+
+    await edit('Morning')
+    found.push(await faults())
+    await fill('title', 'Dawn')
+    await press(key.escape)
+    await until(`document.activeElement.textContent.includes('Morning')`)
+    await edit('Morning')
+    await fill('title', 'Dawn')
+    await fill('address', 'https://dawn.example/')
+    await press(key.enter)
+    await saved('Changed “Morning”')
+    await click("//button[@id='new-bookmark']")
+    await fill('title', 'Noon')
+    await fill('address', 'https://noon.example/')
+    await press(key.enter)
+    await saved('Added a bookmark')
+    await until(`document.activeElement.textContent.includes('Noon')`)
+    await click("//button[@id='move']")
+    found.push(await faults())
+    await press(`other${key.enter}`)
+    await saved('Moved “Noon”')
+    await click("//a[@data-view='duplicates']")
+    await click("//button[starts-with(@aria-label, 'Keep this: Mail again')]")
+    await saved('Kept one “Mail again”')
+    found.push(await faults())
+
+    expect(screen).toEqual([true, true])
+    const left = ['Dawn', 'Evening', 'Mail again'].map((title) => `Reading/${title}`)
+    expect(await outlineOf(other)).toEqual(['Reading', ...left, '---'])
+    expect(await outlineOf(other, 'unfiled')).toEqual(['Stray', 'Noon'])
     expect(found).toEqual([[], [], []])
   }, 240_000)
 })

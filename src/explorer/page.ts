@@ -1,0 +1,334 @@
+import { isReadable, type SyncRecord } from '../client/collection.ts'
+import { readBookmark, readVisitedPage } from '../client/engines.ts'
+import type { ClientError } from '../client/errors.ts'
+import { drawChanges } from './change-bar.ts'
+import { Contents } from './contents.ts'
+import { emptyDetails, showDetails } from './details.ts'
+import { drawContent, drawFound, drawNavigation } from './drawing.ts'
+import { editableFields } from './editable-fields.ts'
+import { Editor } from './editor.ts'
+import { button, byId, icon, make, showStatus } from './elements.ts'
+import type { Draft, DrawnTree } from './items.ts'
+import { renderLists } from './long-list.ts'
+import { hostOf } from './record-items.ts'
+import { isOutdated, type State } from './state.ts'
+import { placeAddress, readPlace } from './tab.ts'
+import { choice, offerTags, resetChoice, showTools, typed } from './tools.ts'
+import { viewIdOf, type View } from './views.ts'
+
+const pageTitle = document.title
+const dialog = byId<HTMLDialogElement>('details')
+
+/** What the page needs to connect again. */
+interface Connector {
+  connect(): unknown
+  /** Shows the connect form, and why. */
+  ask(trouble: ClientError): void
+}
+
+/** Draws what the state is, and follows the address. */
+export class Page {
+  readonly editor: Editor
+  readonly #state: State
+  readonly #connector: Connector
+  /** Whether it will be drawn before the next frame. */
+  #isDrawing = false
+  /** Whether a record was closed whose address is still that of the page. */
+  #isLeavingRecord = false
+
+  constructor(state: State, connector: Connector) {
+    this.#state = state
+    this.#connector = connector
+    this.editor = new Editor(state, {
+      draw: () => this.draw(),
+      showDraft: () => this.#showDraft(),
+      focusRow: (collection, id) => this.#focusRow(collection, id),
+      askForToken: (trouble) => connector.ask(trouble),
+    })
+  }
+
+  show(part: 'connect' | 'explorer'): void {
+    const isNew = byId('explorer').hidden
+    byId('connect').hidden = part !== 'connect'
+    byId('explorer').hidden = part !== 'explorer'
+    // Has no effect on a hidden title.
+    if (isNew) byId('title').focus()
+  }
+
+  /** Shows what the address names. */
+  follow(): void {
+    const state = this.#state
+    this.#isLeavingRecord = false
+    if (state.credentials === null) return
+    const { name, id } = readPlace()
+    // A record is shown over the view that it was opened from.
+    if (id === null || state.chosen !== 'unreadable') state.chosen = viewIdOf(name)
+    this.show('explorer')
+    this.draw()
+    currentLink().scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }
+
+  /** Navigates within the page; Back returns. */
+  go(address: string): void {
+    if (address !== location.hash) history.pushState({ isOver: readPlace().id === null }, '', address)
+    const before = this.#state.chosen
+    this.follow()
+    if (this.#state.chosen !== before) scrollTo(0, 0)
+  }
+
+  /** Names a view in the address, without a step for Back. */
+  setAddress(viewId: string): void {
+    history.replaceState(null, '', placeAddress(viewId))
+  }
+
+  /** Removes everything that was drawn. */
+  clear(): void {
+    document.title = pageTitle
+    resetChoice()
+    offerTags(new Map())
+    for (const id of ['nav', 'title', 'found', 'content']) byId(id).replaceChildren()
+  }
+
+  /** Draws at most once per frame. */
+  drawSoon(): void {
+    if (this.#isDrawing) return
+    this.#isDrawing = true
+    requestAnimationFrame(() => {
+      this.#isDrawing = false
+      // Behind the form nothing is visible, and the address may name a record that is not read yet.
+      if (!byId('explorer').hidden) this.draw()
+    })
+  }
+
+  draw(): void {
+    const state = this.#state
+    const { loaded } = state
+    const contents = this.#contents()
+    const word = typed()
+    const found = contents.choose(choice())
+    const current = found.find(({ view }) => view.id === state.chosen) ?? found[0]!
+    const { view } = current
+    if (view.id !== state.chosen && !loaded.isReading()) {
+      showStatus('Not in this account')
+      state.chosen = view.id
+      this.setAddress(state.chosen)
+    }
+    const isFocused = byId('nav').contains(document.activeElement)
+    byId('nav').replaceChildren(...drawNavigation(found, current, loaded))
+    if (isFocused) currentLink().focus({ preventScroll: true })
+    document.title = `${view.title} · ${pageTitle}`
+    byId('title').textContent = view.title
+    showTools(view.id)
+    byId('found').replaceChildren(...(word === '' ? [] : drawFound(word, found, current, loaded)))
+    this.#updateDraft()
+    const { order, tag } = choice()
+    // Redraws only if this view has changed, because that loses the focus.
+    const shown = word === '' && view.collections.length > 0 ? view.collections : loaded.collections
+    const reading = [loaded.isReading(view.collections), loaded.failureOf(view.collections)]
+    const from = [loaded, view.id, word, order, tag, state.draft, loaded.changesOf(shown), ...reading]
+    if (isOutdated(state, from)) {
+      const context = {
+        tree: state.tree,
+        editor: this.editor,
+        draft: state.draft,
+        onTree: (drawn: DrawnTree) => (state.drawnTree = drawn),
+      }
+      state.drawnTree = null
+      this.#replaceContent(() => [
+        ...this.#drawNotices(view),
+        ...drawContent(word, found, current, loaded, context),
+      ])
+    }
+    this.drawTools()
+    drawChanges(state.editing, state.troubles)
+    byId('view').setAttribute('aria-busy', String(loaded.isReading(view.collections)))
+    this.#drawRecord()
+  }
+
+  /** The controls that change bookmarks; only where the tree is shown and can be changed. */
+  drawTools(): void {
+    const { chosen, drawnTree, tree } = this.#state
+    const isShown = chosen === 'bookmarks' && drawnTree !== null && this.editor.canEdit('bookmarks')
+    byId('edit-tools').hidden = !isShown
+    const count = tree.selected.size
+    byId('selected').textContent = isShown && count > 0 ? `${count.toLocaleString()} selected` : ''
+  }
+
+  /** Closing a record removes its content, and restores the address of its view. */
+  leaveRecord(): void {
+    // It was opened again before this event.
+    if (dialog.open) return
+    this.#state.record = null
+    emptyDetails()
+    if (byId('explorer').hidden || readPlace().id === null) return
+    // The address changes later.
+    if (history.state?.isOver === true) {
+      this.#isLeavingRecord = true
+      history.back()
+    } else this.setAddress(this.#state.chosen)
+  }
+
+  closeRecord(): void {
+    this.#state.record = null
+    dialog.close()
+  }
+
+  collapse(): void {
+    this.#state.tree.open.clear()
+    this.#state.drawnFrom = []
+    this.draw()
+  }
+
+  #contents(): Contents {
+    const state = this.#state
+    if (state.contents === null || state.isOutdated) {
+      state.contents = new Contents(state.loaded, state.contents)
+      offerTags(state.contents.tags)
+    }
+    state.isOutdated = false
+    return state.contents
+  }
+
+  /** Replaces what is on display; the focus stays where it was. */
+  #replaceContent(drawAnew: () => HTMLElement[]): void {
+    const before = document.activeElement as HTMLElement
+    const isInside = byId('content').contains(before)
+    byId('content').replaceChildren(...drawAnew())
+    if (!isInside) return
+    if (this.#state.draft?.form.element.contains(before)) {
+      renderLists()
+      before.focus({ preventScroll: true })
+    } else this.#focusAgain()
+  }
+
+  /** After a redraw the focus is on the row where it was, or on the title. */
+  #focusAgain(): void {
+    if (this.#state.drawnTree?.focus() !== true) byId('title').focus({ preventScroll: true })
+  }
+
+  /** Opens the record in the address once it is read, and closes any other. */
+  #drawRecord(): void {
+    if (this.#isLeavingRecord) return
+    const { loaded, credentials, record: before } = this.#state
+    const { name, id } = readPlace()
+    const record = id === null ? null : loaded.record(name, id)
+    if (record === null) return this.closeRecord()
+    if (record !== undefined) {
+      const isSame = before?.collection === name && before.stored.id === id
+      // If it was closed, its event comes later.
+      if (record === before || (isSame && !dialog.open)) return
+      this.#state.record = record
+      const changes = {
+        save: this.editor.save.bind(this.editor, name),
+        change: () => this.#changeRecord(record),
+        sameSite: this.#pagesOfSite(record),
+      }
+      const find = (other: string) => loaded.record(name, other)
+      return showDetails(record, credentials?.bucket ?? '', find, this.editor.canEdit(name) ? changes : null)
+    }
+    if (loaded.isReading([name])) return
+    this.setAddress(this.#state.chosen)
+    this.closeRecord()
+    const isUnread = loaded.failureOf([name]) !== null
+    showStatus(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
+  }
+
+  /** The pages in the history that have the same host as this one. */
+  #pagesOfSite({ collection, clear }: SyncRecord): SyncRecord[] {
+    const host = collection === 'history' ? hostOf(readVisitedPage(clear ?? {}).url) : ''
+    if (host === '') return []
+    const pages = this.#state.loaded.records([collection]).filter(isReadable)
+    return pages.filter((page) => hostOf(readVisitedPage(page.clear).url) === host)
+  }
+
+  /** Changes the record that the dialog has shown, in its row. */
+  #changeRecord(record: SyncRecord): void {
+    this.setAddress(this.#state.chosen)
+    this.editor.change(record)
+  }
+
+  /** Shows what has changed elsewhere in the form that is open. */
+  #updateDraft(): void {
+    const { draft, loaded } = this.#state
+    const record = draft && !draft.isNew && loaded.record(draft.collection, draft.id)
+    if (record) draft.form.update(editableFields(record))
+  }
+
+  /** Goes to the row of the draft, which may be in another view, in a closed folder or hidden by a search. */
+  #showDraft(): void {
+    const state = this.#state
+    const { collection, id, form } = state.draft!
+    state.chosen = viewIdOf(collection)
+    this.setAddress(state.chosen)
+    const { groups } = this.#contents()
+      .choose(choice())
+      .find(({ view }) => view.id === state.chosen)!
+    if (!groups.some(({ items }) => items.some(({ record }) => record.stored.id === id))) resetChoice()
+    if (collection === 'bookmarks') this.#openFoldersOf(id)
+    state.drawnFrom = []
+    this.draw()
+    renderLists()
+    form.focus()
+  }
+
+  #openFoldersOf(id: string): void {
+    const { loaded, tree } = this.#state
+    const parentOf = (child: string) => readBookmark(loaded.record('bookmarks', child)?.clear ?? {}).parentId
+    tree.current = id
+    const passed = new Set([id])
+    for (let above = parentOf(id); above !== '' && !passed.has(above); above = parentOf(above)) {
+      passed.add(above)
+      tree.open.add(above)
+    }
+  }
+
+  #focusRow(collection: string, id: string): void {
+    renderLists()
+    if (this.#state.drawnTree !== null) return this.#focusAgain()
+    const address = CSS.escape(placeAddress(collection, id))
+    const main = byId('content').querySelector<HTMLElement>(`[data-main][href="${address}"]`)
+    ;(main ?? byId('title')).focus({ preventScroll: main === null })
+  }
+
+  #drawNotices({ id, title, collections }: View): HTMLElement[] {
+    const { loaded, draft } = this.#state
+    const failure = loaded.failureOf(collections)
+    if (failure !== null) {
+      const isSome = loaded.records(collections).length > 0
+      const what = isSome ? `Not all of ${title} could be read` : `${title} could not be read`
+      return [notice(`${what}. ${failure}`, 'Try again', () => this.#connector.connect())]
+    }
+    const own = new Set(collections)
+    const problems = this.#state.contents!.unreadable.filter(({ collection }) => own.has(collection))
+    const records = problems.length === 1 ? '1 record' : `${problems.length} records`
+    return [
+      ...(draft !== null && viewIdOf(draft.collection) === id && this.#isGone(draft)
+        ? [make('section', { class: 'card' }, draft.form.element)]
+        : []),
+      ...(problems.length > 0
+        ? [notice(`${records} here can’t be read.`, 'Which?', () => this.go(placeAddress('unreadable')))]
+        : []),
+    ]
+  }
+
+  /** Whether the record whose row a form was in was deleted; the form stays, with what was typed. */
+  #isGone({ collection, id }: Draft): boolean {
+    const { loaded } = this.#state
+    const record = loaded.record(collection, id)
+    return !loaded.isReading([collection]) && (record === undefined || !isReadable(record))
+  }
+}
+
+function notice(text: string, label: string, act: () => unknown): HTMLElement {
+  return make(
+    'p',
+    { class: 'notice' },
+    icon('unreadable'),
+    make('span', {}, text),
+    button({ class: 'link', onclick: () => void act() }, label),
+  )
+}
+
+function currentLink(): HTMLElement {
+  return byId('nav').querySelector<HTMLElement>('[aria-current]')!
+}
