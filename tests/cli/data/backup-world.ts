@@ -3,9 +3,8 @@ import { join } from 'node:path'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
 import { accountOf, encrypted } from '../../examples/records.ts'
 import { startTestBridge } from '../../support/bridge.ts'
-import { executablePath, makeFolder } from '../../support/executable.ts'
-import { runToEnd } from '../../support/processes.ts'
-import { accountFile } from './world.ts'
+import { makeFolder } from '../../support/executable.ts'
+import { accountFile, runHere } from './world.ts'
 import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
 /** A bridge, and what tests of `backup` and `restore` do with it. */
@@ -30,7 +29,7 @@ export async function startBackupWorld() {
   /** Runs a command for a user; `more` overrides lines of the account file. Leaves out the line that names the bridge. */
   async function run(user: SandboxUser, command: string[], more: Record<string, string> = {}) {
     const environment = { SYNC_BRIDGE_ACCOUNT: fileOf(user, more), XDG_STATE_HOME: state }
-    const { output, errors, code } = await runToEnd([executablePath, ...command], { environment })
+    const { output, errors, code } = await runHere(command, environment)
     return { output, said: errors.replace(/^Bridge: .*\n/, ''), code }
   }
 

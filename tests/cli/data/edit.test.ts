@@ -92,7 +92,7 @@ async function someone() {
     shape: async () => shapeOf(readTree(await records())),
     clear: async (id: string, name?: string) =>
       (await records(name)).filter(isReadable).find(({ stored }) => stored.id === id)?.clear,
-    run: (command: string[], more: Record<string, string> = {}, input?: string | Uint8Array) =>
+    run: (command: string[], more?: Record<string, string>, input?: string | Uint8Array) =>
       runWith(account, command, input, more),
     /** Runs `edit` with an editor that is a script; `$1` is the file. */
     edit: (script: string, ...words: string[]) =>

@@ -1,4 +1,7 @@
 import { dirname, join } from 'node:path'
+import { processHost } from '../../../src/cli/host.ts'
+import { run } from '../../../src/cli/run.ts'
+import { fakeHost } from '../fake-host.ts'
 import { executablePath, makeFolder } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'
 import { accountOf, linesOf } from '../../examples/records.ts'
@@ -20,14 +23,24 @@ export function hasAnswered(sandbox: Sandbox, known: number, count = 1): boolean
   return sandbox.requests.storage.entries.slice(known).filter(({ status }) => status > 0).length >= count
 }
 
-/** Runs a command with an account until it exits. */
+/** Runs a command in this process, over real files. The executable takes five times as long; tests/system and tests/examples run it. */
+export async function runHere(command: string[], environment: Record<string, string>) {
+  const fake = fakeHost()
+  const { stdout, stderr, onSignal } = fake
+  const code = await run(command, { ...processHost(), environment, stdout, stderr, onSignal })
+  return { output: fake.out, errors: fake.err, code }
+}
+
+/** Runs a command with an account until it ends: the executable if it gets input or variables of its own, which a process has. */
 export function runWith(
   account: string,
   command: string[],
   input?: string | Uint8Array,
-  more: Record<string, string> = {},
+  more?: Record<string, string>,
 ) {
   // What a command overwrites is kept beside the account, and not in the home of whoever runs the tests.
   const environment = { SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account), ...more }
-  return runToEnd([executablePath, ...command], { environment, input })
+  return input === undefined && more === undefined
+    ? runHere(command, environment)
+    : runToEnd([executablePath, ...command], { environment, input })
 }
