@@ -1,3 +1,4 @@
+import { limits } from '../src/load/limits.ts'
 import { barChart, lineChart, linearAxis, percentileAxis } from './chart.ts'
 import { percentiles } from './load.ts'
 import { bridgeName, distancePeers } from './measurements/distance.ts'
@@ -133,7 +134,7 @@ export function drawCharts({ record, slowReaders, endurance }: Results): Record<
       series,
     ),
     'slow-readers.svg': lineChart(
-      'Memory while 8 slow readers each take a list of 148 MB',
+      `Memory while ${limits.listsPerUser} slow readers each take a list of 148 MB`,
       'MB above idle, over seconds',
       linearAxis('seconds', slowReaders.course.at(-1)![0]),
       linearAxis('MB', Math.max(10, megabytes(slowReaders.course))),

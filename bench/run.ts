@@ -118,7 +118,7 @@ async function measure(): Promise<Results> {
   )
   await Promise.all(fresh.map((server) => stop(server.process)))
   const patient = await startBridge(executable, upstream.origin)
-  const slowReaders = await measureSlowReaders(patient.of('list100k'), 8, 10)
+  const slowReaders = await measureSlowReaders(patient.of('list100k'), limits.listsPerUser, 10)
   await stop(patient.process)
 
   say('Writes')

@@ -1,3 +1,4 @@
+import { limits } from '../src/load/limits.ts'
 import { bridgeName, crowds, distancePeers } from './measurements/distance.ts'
 import { named, type Results } from './results.ts'
 
@@ -66,7 +67,12 @@ export function readTargets(results: Results): Target[] {
       5,
       ' ms',
     ),
-    atMost('8 slow readers of that list, memory above idle', slowReaders.megabytesAboveIdle, 150, ' MB'),
+    atMost(
+      `${limits.listsPerUser} slow readers of that list, memory above idle`,
+      slowReaders.megabytesAboveIdle,
+      150,
+      ' MB',
+    ),
     atMost('25 conditional writes in a batch, time to one by one', batch[1]!.ratioToBatch, 0.15),
     atLeast('2 workers to 1', named(workers, '2 workers').ratioTo(named(workers, '1 worker')), 1.6),
     ...roundTrips.map(({ name, count }) => atMost(`round trips: ${name}`, count, mostRoundTrips[name]!)),

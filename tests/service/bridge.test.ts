@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 
+import { limits } from '../../src/load/limits.ts'
 import { createLog } from '../../src/observability/log.ts'
 import { startBridge } from '../../src/service/bridge.ts'
 import { fakeHost } from '../cli/fake-host.ts'
@@ -87,7 +88,7 @@ describe('startBridge', () => {
   // A command holds its data in the same process, and writes it at the pace of its own reader.
   it.each([
     ['answers whatever the memory of the process, and waits for its reader, for one person', true],
-    ['rejects requests above 384 MiB, and cuts a stalled reader, for others', false],
+    ['rejects requests when the process is too large, and cuts a stalled reader, for others', false],
   ])('%s', async (_, isForOnePerson) => {
     let [aheadMs, residentBytes, checks] = [0, 0, 0]
     await using bridge = await startTestBridge({
@@ -113,7 +114,7 @@ describe('startBridge', () => {
       `${bridge.url}/v1/buckets/${bridge.user.clientState}/collections/history/records`,
       bridge.identityOf(bridge.user),
     )
-    residentBytes = 500 * 1024 * 1024
+    residentBytes = limits.rejectAboveBytes + 1
     await checked()
     const { status } = await bridge.ask('/collections')
     residentBytes = 0
