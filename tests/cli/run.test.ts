@@ -68,6 +68,8 @@ export tabs --folder x
   --folder only applies to bookmarks
 export -- --format
   command-argument value '--format' is invalid for argument 'WHAT'. Use bookmarks, history, passwords, tabs, everything.
+rm bookmarks --site example.org
+  --site only applies to history and passwords
 ls --deleted
   --deleted needs a COLLECTION, such as bookmarks
 watch --every 0

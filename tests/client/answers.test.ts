@@ -43,8 +43,8 @@ describe('what is not the answer of a bridge', () => {
       expect(readResponses({ responses: [wrong] }, requested)).toBeNull()
   })
 
-  it('is ignored in the root view', () => {
-    const odd = { project_version: { toString: 1 }, settings: { batch_max_requests: 'many' } }
+  it.each(['many', 0, -1, 2.5])('is ignored in the root view: %p', (batch_max_requests) => {
+    const odd = { project_version: { toString: 1 }, settings: { batch_max_requests } }
 
     expect(readInfo(odd)).toEqual({ version: '', maxRequests: 25 })
   })

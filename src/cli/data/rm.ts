@@ -4,7 +4,7 @@ import { ClientError } from '../../client/errors.ts'
 import { Argument, Option, oneOf, UsageError, type CommandFactory } from '../command.ts'
 import { codeOf, showOrMake } from './change.ts'
 import { describeAccountCommand, noUndoOption } from './options.ts'
-import { someOf } from './phrases.ts'
+import { countOf, someOf } from './phrases.ts'
 import { withAccount } from './session.ts'
 import type { Fields } from '../../client/fields.ts'
 
@@ -56,7 +56,9 @@ export const rmCommand: CommandFactory = (perform) =>
           const { client, tell } = session
           const wanted = new Set(ids)
           const found = new Map<string, SyncRecord>()
+          const unreadable: string[] = []
           for await (const record of client.collection(collection).records()) {
+            if (site !== undefined && record.clear === null) unreadable.push(record.stored.id)
             const isMeant = wanted.has(record.stored.id) || isOfSite(collection, record, site)
             // Bookmarks belong together.
             if (isMeant || collection === 'bookmarks') found.set(record.stored.id, record)
@@ -65,13 +67,17 @@ export const rmCommand: CommandFactory = (perform) =>
           const absent = ids.filter((id) => !isThere(id))
           const removed = collection === 'bookmarks' ? ids : [...found.keys()]
           const edits = removed.filter(isThere).map((id) => ({ op: 'remove' as const, id }))
+          if (unreadable.length > 0)
+            tell(
+              `${countOf(unreadable.length, 'record')} cannot be decrypted, and may be of ${site}, too: ${someOf(unreadable)}`,
+            )
           if (edits.length === 0 && absent.length === 0)
             throw new ClientError(`Nothing of ${site} in ${collection}`)
           const records = [...found.values()]
           const change = { collection, edits, shown: records, now: records }
           const { isWhole } = await showOrMake(session, change, { command: 'rm', write, hasUndo: undo })
           if (absent.length > 0) tell(`Not found, or cannot be decrypted: ${someOf(absent)}`)
-          return codeOf(isWhole && absent.length === 0)
+          return codeOf(isWhole && absent.length === 0 && unreadable.length === 0)
         })
       }),
     )

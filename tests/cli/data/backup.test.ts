@@ -22,7 +22,10 @@ describe('backup', () => {
     sandbox.write(user, 'forms', [
       await encrypted(sandbox, user, 'forms', { id: 'made+/', name: 'a', value: 'b' }),
     ])
+    const { entries } = sandbox.requests.storage
+    const known = entries.length
     const third = await run(user, ['backup', folder])
+    const lists = entries.slice(known).filter(({ target }) => /storage\/\w+\?.*full=/.test(target))
 
     const [one, two, three] = backupsIn(folder)
     const [name] = readdirSync(folder)
@@ -34,6 +37,11 @@ describe('backup', () => {
     expect(third.said).toContain(
       'forms: 9 records, of which the key opens 9: 1 added, 0 changed, 0 deleted\n',
     )
+    expect(lists.map(({ target }) => target)).toEqual([
+      expect.stringMatching(/\/forms\?.*newer=/),
+      // Firefox's list of its engines, which says what must be there.
+      expect.stringContaining('/meta?'),
+    ])
     expect([one, two, three]).toEqual([before, before, stored(user)])
     expect(name).toMatch(/^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3}Z$/)
     expect(statSync(join(folder, name!)).mode & 0o777).toBe(0o700)

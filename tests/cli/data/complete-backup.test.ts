@@ -110,11 +110,11 @@ describe('what a complete backup has', () => {
     sandbox.write(user, 'meta', [{ id: 'global', payload: '' }])
 
     const outcome = await run(user, ['backup', folder])
+    const exported = await run(user, ['export', 'everything'])
 
-    expect([outcome.code, lastLine(outcome)]).toEqual([
-      3,
-      'meta: the list of what Firefox syncs is missing or damaged',
-    ])
+    const reason = 'the list of what Firefox syncs is missing or damaged'
+    expect([outcome.code, lastLine(outcome)]).toEqual([3, `meta: ${reason}`])
+    expect([exported.code, JSON.parse(exported.output).incomplete]).toEqual([3, { meta: reason }])
   })
 })
 

@@ -20,6 +20,7 @@ import { eventually } from '../../support/eventually.ts'
 import { endAll, executablePath } from '../../support/executable.ts'
 import { hasNoTerminals } from '../../support/machine.ts'
 import { startOnTerminal } from '../../support/terminal.ts'
+import { foreign } from '../../examples/records.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
 
 let bridge: TestBridge
@@ -47,7 +48,7 @@ const link = (id: string, parentid: string, more: object = {}) => ({
   parentid,
   ...more,
 })
-const odd = ' \\ <b> #x ^y /\n\u202e'
+const odd = ' \\{1} <b> #x ^y /\n\u202e'
 
 /** A user with bookmarks, a login and two visited pages. */
 async function someone() {
@@ -76,7 +77,12 @@ async function someone() {
     password: 'p',
     timePasswordChanged: 1,
   })
-  const pages = ['https://example.org/', 'https://www.example.org/x', 'https://notexample.org/']
+  const pages = [
+    'https://example.org/',
+    'https://www.example.org/x',
+    'https://notexample.org/',
+    'example.org',
+  ]
   await upload(
     world,
     'history',
@@ -86,6 +92,7 @@ async function someone() {
   const client = new SyncClient(accountAt(bridge, user))
   const records = (name = 'bookmarks') => all(client.collection(name).records())
   return {
+    user,
     account,
     write: (...clear: Parameters<typeof upload>[2][]) => upload(world, 'bookmarks', ...clear),
     records,
@@ -123,7 +130,7 @@ describe('edit', () => {
       '    Title b <https://b.example/>                                        ^b',
       String.raw`  Title a <https://a.example/> #two\ words @k                           ^a`,
       '  ---                                                                   ^line',
-      String.raw`  \ \\ \<b> #x \^y /\n\u{202e} <https://odd.example/>                   ^odd`,
+      String.raw`  \ \\{1} \<b> #x \^y /\n\u{202e} <https://odd.example/>                ^odd`,
       'Other Bookmarks/                                                        ^unfiled',
       'Mobile Bookmarks/                                                       ^mobile',
     ])
@@ -161,6 +168,8 @@ describe('edit', () => {
       ].join('\n'),
     )
     expect([code, complaints(after)]).toEqual([0, []])
+    const { dateAdded } = after.find(({ stored }) => stored.id === fresh)!.clear!
+    expect(Number(dateAdded)).toBeGreaterThan(Date.now() - 3_600_000)
     expect((await records()).find(({ stored }) => stored.id === fresh)!.clear).toEqual({
       id: fresh,
       deleted: true,
@@ -239,6 +248,7 @@ describe('edit', () => {
     ['  Twice <https://a.example/> ^a', '^a is in line'],
     ['  Unknown <https://a.example/> ^nope', 'there is no ^nope'],
     ['  Folder/ ^c', "^c is a bookmark, and can't become a folder"],
+    ['  Line <https://x.example> ^line', "^line is a separator, and can't become a bookmark"],
     ['  Bad <nowhere>', '"nowhere" is no address'],
     ['  Bad <https://x.example> tag', 'write only #tags and a @keyword: tag is neither'],
     ['  Bad <https://x.example> \\', 'it ends with a backslash'],
@@ -246,7 +256,7 @@ describe('edit', () => {
     const { run, shape } = await someone()
     const before = await shape()
     const { output } = await run(['edit', '--print'])
-    const lines = output.replace(/^.*\^c\n/m, '')
+    const lines = output.replaceAll(/^.*\^(c|line)\n/gm, '')
 
     const { errors, code } = await run(['edit', '--yes', '--file', '-'], {}, `${lines}${line}\n`)
 
@@ -434,19 +444,24 @@ describe('rm', () => {
     )
   })
 
-  it('forgets a site, with its subdomains', async () => {
-    const { run, clear } = await someone()
+  it('forgets a site, with its subdomains, and names what it cannot decrypt', async () => {
+    const { run, clear, user } = await someone()
 
-    const { output, code } = await run(['rm', 'history', '--site', 'example.org', '--write'])
-    const kept = await clear('page2', 'history')
+    const { output, errors, code } = await run(['rm', 'history', '--site', 'example.org', '--write'])
+    const kept = await Promise.all([clear('page2', 'history'), clear('page3', 'history')])
     const undone = await run(['undo', '--write'])
+    bridge.sandbox.write(user, 'history', [{ id: 'foreign', payload: foreign }])
+    const unsure = await run(['rm', 'history', '--site', 'example.org'])
 
     expect(output.split('\n').toSorted()).toEqual([
       '',
       '- t <https://example.org/>',
       '- t <https://www.example.org/x>',
     ])
-    expect([code, kept?.id, undone.code]).toEqual([0, 'page2', 0])
+    expect([code, kept.map((each) => each?.id), undone.code]).toEqual([0, ['page2', 'page3'], 0])
+    expect(errors).toStartWith('history: 2 deleted, on all devices after their next sync\n')
+    expect([unsure.code, unsure.output]).toEqual([3, output])
+    expect(unsure.errors).toContain('1 record cannot be decrypted, and may be of example.org, too: foreign\n')
     expect(await clear('page0', 'history')).toMatchObject({ histUri: 'https://example.org/' })
   })
 })
@@ -613,6 +628,16 @@ describe('add', () => {
       address: 'https://three.example/',
     })
     expect(complaints(await records())).toEqual([])
+  })
+
+  it.skipIf(hasNoTerminals)('does not wait on a terminal for addresses', async () => {
+    const { account } = await someone()
+    const env = { SYNC_BRIDGE_ACCOUNT: account }
+
+    const { child, shown, closed } = startOnTerminal([executablePath, 'add'], { env })
+    const [code] = await Promise.all([child.exited, closed])
+
+    expect([code, shown()]).toEqual([2, expect.stringContaining('Missing URL')])
   })
 
   it('leaves none unlisted when four add to one folder at once', async () => {
