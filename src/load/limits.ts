@@ -32,11 +32,11 @@ export const limits = {
   /** Timeout for the first byte of a body. */
   firstByteMs: 10_000,
   /**
-   * The reader of a response above 256 KB is disconnected if it shows no progress for this long. Progress shows every 1.5 MB, the step in which the system
-   * takes more: a reader below 30 KB/s is disconnected.
+   * The reader of a response above 256 KB is disconnected if it shows no progress for this long. Progress shows only every 1.5 MB, the step in which
+   * the system takes more, so a steady reader that is slower than that is disconnected, too.
    */
   stalledReaderMs: 60_000,
-  /** The same for a list while another one waits for its permit: a reader below 300 KB/s may be disconnected. */
+  /** The same for a list while another one waits for its permit. */
   yieldAfterMs: 5000,
 }
 

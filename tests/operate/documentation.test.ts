@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { Glob, YAML } from 'bun'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { RedisStore } from '../../src/credentials/redis-store.ts'
-import { callLimits, limits } from '../../src/load/limits.ts'
+import { callLimits, limits, type Limits } from '../../src/load/limits.ts'
 import { retries } from '../../src/domain/retries.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { collectionGate, settingsSchema } from '../../src/settings/schema.ts'
@@ -218,35 +218,52 @@ describe('the pages for operators', () => {
 
   it('show every limit with its value', () => {
     const section = /^## Limits[^]*?^## Memory/m.exec(text)![0]
-    const rowWith = (part: string) => section.split('\n').find((line) => line.startsWith(`| ${part}`))!
+    // A line of the list may go on in the next one.
+    const lines = section.replaceAll('\n  ', ' ').split('\n')
+    const lineWith = (start: string) => lines.find((line) => line.startsWith(start)) ?? ''
     const initial = (name: keyof typeof settingsSchema) => String(settingsSchema[name].initial)
-    const { ofHost } = callLimits(1024)
     const mebibytes = (bytes: number) => `${bytes / 2 ** 20} MiB`
     const seconds = (ms: number) => `${ms / 1000} s`
-    const shown: [row: string, ...parts: (string | number)[]][] = [
-      ['Body of a request', mebibytes(Number(initial('max_request_bytes')))],
-      ['Memory held', mebibytes(limits.memoryBytes)],
-      ['First byte', seconds(limits.firstByteMs)],
-      ['Requests in a batch', initial('batch_max_requests')],
-      ['Responses to the reads', mebibytes(limits.batchResponseBytes)],
-      ['Time until a response', initial('request_timeout_seconds')],
-      ['Time until the token server', initial('upstream_timeout_seconds')],
-      ['Requests in flight |', initial('max_concurrent_requests')],
-      ['Requests in flight for one user', initial('max_concurrent_requests_per_user')],
-      ['Root views', limits.rootViews],
-      ['Stalled readers', seconds(limits.stalledReaderMs)],
-      ['Resident memory', mebibytes(limits.rejectAboveBytes)],
-      ['Calls of one user', limits.callsPerUser],
-      ['Calls to one host in flight', ofHost, 'a quarter of the 1024 slots'],
-      ['Slots kept free', 1024 * limits.commitShare],
-      ['Lists that stream |', limits.lists],
-      ['Lists that stream from', limits.listsPerHost],
-      ['Lists that stream to', limits.listsPerUser],
-      ['Wait for a turn', seconds(limits.waitMs)],
+    // Progress shows every 1.5 MB.
+    const slower = (ms: number) => `below ${Number((1.5e6 / ms).toPrecision(1))} KB/s`
+    const { ofHost } = callLimits(1024)
+    const withFewSlots = callLimits(256)
+    const bySetting: [row: string, figure: string][] = [
+      ['| Body of a request', mebibytes(Number(initial('max_request_bytes')))],
+      ['| Requests in a batch', initial('batch_max_requests')],
+      ['| Time until a response', initial('request_timeout_seconds')],
+      ['| Time until the token server', initial('upstream_timeout_seconds')],
+      ['| Requests in flight |', initial('max_concurrent_requests')],
+      ['| Requests in flight for one user', initial('max_concurrent_requests_per_user')],
+    ]
+    const byLimit: Record<keyof Limits, [line: string, ...figures: (string | number)[]]> = {
+      callsPerUser: ['| Calls of one user', limits.callsPerUser],
+      hostShare: ['| Calls to one host in flight', ofHost, `${100 * limits.hostShare} % of the 1024 slots`],
+      commitShare: ['| Slots kept free', 1024 * limits.commitShare],
+      lists: ['| Lists that stream |', limits.lists],
+      listsPerHost: ['| Lists that stream from', limits.listsPerHost],
+      listsPerUser: ['| Lists that stream to', limits.listsPerUser],
+      rootViews: ['| Root views', limits.rootViews],
+      waitMs: ['| Wait for a turn', seconds(limits.waitMs)],
+      memoryBytes: ['| Memory held', mebibytes(limits.memoryBytes)],
+      batchResponseBytes: ['| Responses to the reads', mebibytes(limits.batchResponseBytes)],
+      rejectAboveBytes: ['| Resident memory', mebibytes(limits.rejectAboveBytes)],
+      firstByteMs: ['| First byte', seconds(limits.firstByteMs)],
+      stalledReaderMs: ['| Stalled readers', seconds(limits.stalledReaderMs), slower(limits.stalledReaderMs)],
+      yieldAfterMs: [
+        '- While a user without any list waits',
+        `after ${seconds(limits.yieldAfterMs)} at least`,
+        slower(limits.yieldAfterMs),
+      ],
+    }
+    const slots: [string, string] = [
+      '- `BUN_CONFIG_MAX_HTTP_REQUESTS`',
+      `With 256 slots, ${withFewSlots.ofHost} calls to one host and ${withFewSlots.calls} in all`,
     ]
 
-    expect(Object.keys(limits).length).toBeLessThanOrEqual(14)
-    for (const [row, ...parts] of shown) for (const part of parts) expect(rowWith(row)).toContain(` ${part}`)
+    for (const [start, ...figures] of [...bySetting, ...Object.values(byLimit), slots])
+      for (const figure of figures)
+        expect(lineWith(start), `docs/scale.md, "${start}", lacks "${figure}"`).toContain(` ${figure}`)
   })
 
   it('list every retry with its figures', () => {
@@ -358,5 +375,11 @@ describe('the page about the architecture', () => {
 
     expect(modules.length).toBeGreaterThan(15)
     expect(modules.filter((module) => !existsSync(join(root, module)))).toEqual([])
+  })
+})
+
+describe('the limits', () => {
+  it('are at most fourteen, so that an operator can know them: a new one takes the place of another', () => {
+    expect(Object.keys(limits).length).toBeLessThanOrEqual(14)
   })
 })
