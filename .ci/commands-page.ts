@@ -55,6 +55,8 @@ function section(command: AnyCommand): string {
     .filter((option) => !isCommon(option))
     .map((option) => [option.flags, describeOption(option)])
   const others = command.options.filter(isCommon).map(({ long }) => `\`${long}\``)
+  const missing = common.map(({ long }) => `\`${long}\``).filter((long) => !others.includes(long))
+  const also = missing.length <= 1 ? ['the options above', ...missing].join(', without ') : others.join(', ')
   return `### ${command.name()}
 
 \`\`\`text
@@ -62,7 +64,7 @@ sync-bridge ${command.name()} ${command.usage()}
 \`\`\`
 
 ${command.description().replace(startsBridge, '').trimEnd()}
-${list([...words, ...options])}${others.length > 0 ? `\nAlso: ${others.join(', ')}.\n` : ''}`
+${list([...words, ...options])}${others.length > 0 ? `\nAlso: ${also}.\n` : ''}`
 }
 
 function list(rows: string[][]): string {

@@ -30,27 +30,26 @@ function formula(published: Published): string {
   const { name, version, license, url, sums } = published
   const systems = { macos: 'darwin', linux: 'linux' }
   const processors = { arm: 'arm64', intel: 'x64' }
-  const sources = Object.entries(systems).flatMap(([system, prefix]) =>
-    Object.entries(processors).flatMap(([processor, suffix]) => {
+  // `brew style` wants one block for each system.
+  const sources = Object.entries(systems).flatMap(([system, prefix]) => {
+    const blocks = Object.entries(processors).flatMap(([processor, suffix]) => {
       const file = executable(published, `${prefix}-${suffix}`)
       if (file === null) return []
-      return `  on_${system} do
-    on_${processor} do
+      return `    on_${processor} do
       url "${url}/${file}"
       sha256 "${sums[file]}"
     end
-  end
 `
-    }),
-  )
+    })
+    return blocks.length === 0 ? [] : `  on_${system} do\n${blocks.join('')}  end\n\n`
+  })
   return `class SyncBridge < Formula
   desc "${description}"
   homepage "${url}"
   version "${version}"
   license "${license}"
 
-${sources.join('')}
-  resource "share" do
+${sources.join('')}  resource "share" do
     url "${url}/${shareOf(published)}"
     sha256 "${sums[shareOf(published)]}"
   end

@@ -14,10 +14,12 @@ import { dirname, join } from 'node:path'
 import { Glob } from 'bun'
 
 import { manualPages } from '../../.ci/manual-page.ts'
+import { packageRecipes } from '../../.ci/package-recipes.ts'
 import { release } from '../../.ci/release.ts'
 import { createProgram } from '../../src/cli/run.ts'
 import { environmentLines } from '../../src/cli/service/runtime-environment.ts'
 import { eventually } from '../support/eventually.ts'
+import { dropRoot } from '../support/executable.ts'
 import { freePort } from '../support/free-port.ts'
 import { hasNoNamespaces } from '../support/machine.ts'
 import { runProgram, runToEnd, startProgram, temporaryFolder, words } from '../support/processes.ts'
@@ -36,6 +38,8 @@ const imageFile = `sync-bridge-${product.version}-oci-amd64.tar`
 const rpmFile = `sync-bridge-${product.version}-1.x86_64.rpm`
 const executableFile = `sync-bridge-${product.version}-linux-x64`
 const shareFile = `sync-bridge-${product.version}-share.tar.gz`
+
+const isRoot = process.getuid?.() === 0
 
 const folder = temporaryFolder()
 const releaseFolder = folder.file('one')
@@ -101,28 +105,35 @@ describe('a release', () => {
 })
 
 describe('the recipes for package managers', () => {
-  it('have a PKGBUILD for Arch Linux whose sums are right, and which installs a package', async () => {
-    const work = folder.file('arch')
-    mkdirSync(work)
-    for (const name of [shareFile, executableFile]) copyFileSync(join(releaseFolder, name), join(work, name))
-    const sums = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
-    const script = `set -eu
-      . "$1/PKGBUILD"
-      CARCH=x86_64 srcdir="$2" pkgdir="$2/pkg"
-      package
-      echo "\${sha256sums[0]}  \${source[0]##*/}"
-      echo "\${sha256sums_x86_64[0]}  \${source_x86_64[0]##*/}"`
+  it.skipIf(!Bun.which('makepkg'))('have a PKGBUILD from which makepkg makes a package', async () => {
+    using place = temporaryFolder()
+    // makepkg verifies the sums of files that are there, and refuses to run as root.
+    for (const name of [shareFile, executableFile, 'PKGBUILD'])
+      copyFileSync(join(releaseFolder, name), place.file(name))
+    if (isRoot) await runProgram(['chown', '-R', '65534:65534', place.path])
 
-    const printed = await runProgram(['bash', '-c', script, 'bash', releaseFolder, work])
+    const environment = { HOME: place.path, PKGEXT: '.pkg.tar' }
+    const printed = await runProgram(['env', ...dropRoot, 'makepkg', '--nodeps'], {
+      cwd: place.path,
+      environment,
+    })
 
-    for (const line of printed.trimEnd().split('\n')) expect(sums).toContain(`${line}\n`)
-    expect(await runProgram([join(work, 'pkg/usr/bin/sync-bridge'), '--version'])).toContain(product.version)
-    expect(existsSync(join(work, 'pkg/usr/share/man/man1/sync-bridge.1.gz'))).toBe(true)
+    const installed = place.file('pkg/sync-bridge-bin/usr')
+    expect(printed.match(/\S+ \.\.\. Passed/g)).toHaveLength(2)
+    expect(existsSync(place.file(`sync-bridge-bin-${product.version}-1-x86_64.pkg.tar`))).toBe(true)
+    expect(await runProgram([join(installed, 'bin/sync-bridge'), '--version'])).toContain(product.version)
+    expect(existsSync(join(installed, 'share/man/man1/sync-bridge.1.gz'))).toBe(true)
   })
 
   it.skipIf(!Bun.which('ruby'))('have a Homebrew formula that Ruby reads, with the right sums', async () => {
     const formula = join(releaseFolder, 'sync-bridge.rb')
     const text = readFileSync(formula, 'utf8')
+    const url = 'https://example.org/releases'
+    const platforms = ['darwin-arm64', 'darwin-x64', 'linux-arm64', 'linux-x64']
+    const allSums = Object.fromEntries(
+      platforms.map((name) => [`sync-bridge-1.0.0-${name}.gz`, 'f'.repeat(64)]),
+    )
+    const ofAll = packageRecipes({ name: 'sync-bridge', version: '1.0.0', license: '', url, sums: allSums })
     const sums = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
 
     const checked = await runProgram(['ruby', '-c', formula])
@@ -131,6 +142,10 @@ describe('the recipes for package managers', () => {
     expect(checked).toBe('Syntax OK\n')
     expect(named.map(([, file]) => file)).toEqual([executableFile, shareFile])
     for (const [, file, sum] of named) expect(sums).toContain(`${sum}  ${file}\n`)
+    // "brew style" rejects a second block.
+    expect(ofAll['sync-bridge.rb']!.match(/^ +on_\w+ do$/gm)?.map((line) => line.trim())).toEqual(
+      ['macos', 'linux'].flatMap((system) => [`on_${system} do`, 'on_arm do', 'on_intel do']),
+    )
   })
 })
 

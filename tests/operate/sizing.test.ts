@@ -23,14 +23,13 @@ function text(value: number): string {
 
 describe('the section "Sizing"', () => {
   it('computes correct results from its figures', () => {
-    const [k, n, w, b, c] = [...'knwbc'].map((name) => parseFloat(row(name)[1]!)) as [
-      number,
+    const [k, n, w, b] = [...'knwb'].map((name) => parseFloat(row(name)[1]!)) as [
       number,
       number,
       number,
       number,
     ]
-    const figures = [5, 10_000, 1_000_000].map((users) => {
+    const figures = [10_000, 1_000_000].map((users) => {
       const [none, reads, writes] = [users / 600, (3 * users) / 600, users / 3600]
       const processors = ((reads - none) * k + none * n + writes * (k + w)) / 1000
       const calls = reads + 2 * writes
@@ -40,9 +39,7 @@ describe('the section "Sizing"', () => {
         'calls to the storage a second': text(calls),
         processors: text(processors),
         'processes, one more not counted': String(Math.ceil(processors / 0.7)),
-        'calls in flight, 50 ms each': text((calls + none) * 0.05),
-        'Redis, in MB': users === 5 ? 'not needed' : text((users / 2) * (b / 1000)),
-        'commands to Redis a second': users === 5 ? '-' : text(none * c),
+        'Redis, in MB': text((users / 2) * (b / 1000)),
       }
     })
 

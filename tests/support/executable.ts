@@ -59,8 +59,8 @@ export interface Running extends AsyncDisposable {
   stop(): Promise<number>
 }
 
-// Then the executable and the folder must be readable for everyone.
-const dropRoot =
+/** Starts a command as an ordinary user. Its files and folders must be readable for everyone. */
+export const dropRoot =
   process.getuid?.() === 0 ? ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] : []
 
 const alive = new Set<() => void>()
