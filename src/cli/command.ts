@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option, type CommandUnknownOpts } from '@commander-js/extra-typings'
-import { nearest } from '../settings/spelling.ts'
+import { nearest } from '../settings/nearest.ts'
 import type { Host } from './host.ts'
 
 export { Argument, Option } from '@commander-js/extra-typings'

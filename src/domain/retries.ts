@@ -9,7 +9,7 @@ export const retries = {
   read: { times: 1, minPauseMs: 50, maxPauseMs: 150 },
   /** `upstream/token-server`: an exchange of credentials whose response is not JSON. */
   exchange: { times: 1 },
-  /** `upstream/call`: a call whose credentials the storage rejected, with new ones. */
+  /** `upstream/signed-call`: a call whose credentials the storage rejected, with new ones. */
   renewal: { times: 1 },
   /** `upstream/list`: a list whose stream breaks before its first record, or that names records and no timestamp. */
   list: { times: 1 },

@@ -17,7 +17,7 @@ import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call } from '../routes/call.ts'
 import type { Settings } from '../settings/settings.ts'
-import { StorageCalls, type StorageClient } from '../upstream/call.ts'
+import { StorageCalls, type StorageClient } from '../upstream/signed-call.ts'
 import type { Observers } from './observers.ts'
 
 /** The operating system, as a bridge uses it. */

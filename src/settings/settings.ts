@@ -11,7 +11,7 @@ import {
   type SettingName,
 } from './schema.ts'
 import { collectSettings, type SettingsProblem, type SettingsSources } from './sources.ts'
-import { nearest } from './spelling.ts'
+import { nearest } from './nearest.ts'
 
 /** The typed settings; `cache_url` is `cacheUrl` here. A setting without a value is null. */
 export type Settings = {

@@ -7,7 +7,7 @@ import {
   settingsSchema,
   type AnySetting,
 } from './schema.ts'
-import { nearest } from './spelling.ts'
+import { nearest } from './nearest.ts'
 
 /** One problem with the settings; never quotes a secret. */
 export interface SettingsProblem {

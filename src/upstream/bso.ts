@@ -3,7 +3,7 @@ import type { SyncRecord } from '../domain/record.ts'
 import { timestamp, type Timestamp } from '../domain/timestamp.ts'
 import { parseJson, textOf, unusable, type UpstreamResponse } from './response.ts'
 import type { RecordWrite } from '../domain/record-storage.ts'
-import type { StorageRead } from './call.ts'
+import type { StorageRead } from './signed-call.ts'
 
 const maxRecordBytes = 16 * 1024 * 1024
 

@@ -5,14 +5,14 @@ import { splitFilter } from '../domain/list.ts'
 import { zeroTimestamp } from '../domain/timestamp.ts'
 import { jsonOf, TooLong, unusable, type UpstreamResponse } from './response.ts'
 import { chunkIds, groupIds } from './request.ts'
-import { readCollectionTimestamps, readCount } from './account.ts'
+import { readCollectionTimestamps, readCount } from './storage-info.ts'
 import { readRecordResponse, recordRequest } from './bso.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { ListPages } from './list.ts'
 import { Pager, whileUnchanged, type ConsistentReads } from './pager.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { KeepsPayload, ListFilter, RecordCount, Snapshot, SortOrder } from '../domain/record-storage.ts'
-import type { StorageCalls } from './call.ts'
+import type { StorageCalls } from './signed-call.ts'
 
 /** Maximum bytes of the ids of a list. */
 const maxListBytes = 64 * 1024 * 1024

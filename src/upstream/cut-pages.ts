@@ -16,7 +16,7 @@ import { Pager, whileUnchanged, type ConsistentReads } from './pager.ts'
 import { chunkIds, isListable } from './request.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
-import type { StorageCalls } from './call.ts'
+import type { StorageCalls } from './signed-call.ts'
 
 /** Whether the storage can't give this page by itself: it names more ids than one request can, or continues a page that was cut here. */
 export function mustBeCut({ ids, position }: ListOptions): boolean {

@@ -11,13 +11,13 @@ import {
   recordCountOf,
   type UpstreamResponse,
 } from './response.ts'
-import { readCollectionTimestamps } from './account.ts'
+import { readCollectionTimestamps } from './storage-info.ts'
 import { BsoRewriter } from './bso-stream.ts'
 import { ConsistentReads, Pager } from './pager.ts'
 import { preconditionHeaders } from './request.ts'
 import type { SyncRecord } from '../domain/record.ts'
 import type { ByteSource, ListOptions, ListOutcome, RecordPage } from '../domain/record-storage.ts'
-import type { StorageCalls } from './call.ts'
+import type { StorageCalls } from './signed-call.ts'
 
 /** A list of no ids: only the collection's timestamp is read. */
 export async function listNothing(

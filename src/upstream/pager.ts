@@ -4,7 +4,7 @@ import { lastModifiedOf, OffsetTrail, recordCountOf, unusable, type UpstreamResp
 import { listQuery, unmodifiedSinceHeader } from './request.ts'
 import type { Timestamp } from '../domain/timestamp.ts'
 import type { ListOptions } from '../domain/record-storage.ts'
-import type { StorageCalls, StorageRead } from './call.ts'
+import type { StorageCalls, StorageRead } from './signed-call.ts'
 
 /** A read continues another one, and the collection has changed since. */
 export class CollectionChanged extends UpstreamError {

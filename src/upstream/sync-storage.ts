@@ -1,5 +1,5 @@
 import { evaluateGet, type GetOutcome, type Precondition } from '../domain/precondition.ts'
-import { readCollectionTimestamps, readLimits } from './account.ts'
+import { readCollectionTimestamps, readLimits } from './storage-info.ts'
 import { readRecordResponse, recordRequest } from './bso.ts'
 import { countListed, readConsistently } from './consistent-read.ts'
 import { listCutPage, mustBeCut } from './cut-pages.ts'
@@ -14,7 +14,7 @@ import type {
   ListOutcome,
   RecordWrite,
 } from '../domain/record-storage.ts'
-import type { StorageCalls } from './call.ts'
+import type { StorageCalls } from './signed-call.ts'
 
 /**
  * One user's Sync 1.5 storage, for one client request. If the storage rejects the credentials, new ones are fetched once and the call is

@@ -3,7 +3,7 @@ import { fromSyncSeconds, type Timestamp } from '../domain/timestamp.ts'
 import { jsonOf, unusable, type UpstreamResponse } from './response.ts'
 import { groupIds, unmodifiedSinceHeader, type Query } from './request.ts'
 import { readModified, readUploadResult, writeBsos, type UploadResult } from './bso.ts'
-import type { StorageCalls, StorageWrite } from './call.ts'
+import type { StorageCalls, StorageWrite } from './signed-call.ts'
 import type { CommitOutcome, DeletionOutcome, RecordWrite, StageOutcome } from '../domain/record-storage.ts'
 
 const maxResultBytes = 4 * 1024 * 1024

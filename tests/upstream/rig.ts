@@ -17,7 +17,7 @@ import type { Precondition } from '../../src/domain/precondition.ts'
 import { createIdentity, type Identity, type SyncCredentials } from '../../src/domain/credentials.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
-import { StorageCalls, type StorageCaller, type StorageClient } from '../../src/upstream/call.ts'
+import { StorageCalls, type StorageCaller, type StorageClient } from '../../src/upstream/signed-call.ts'
 
 /** A rig, what another device has written with it, and a client; `cleanUp` ends it. */
 export async function openRig(options?: SandboxOptions) {

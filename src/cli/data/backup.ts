@@ -19,7 +19,7 @@ import {
 import { RecordKeys } from './record-keys.ts'
 import { listBackups } from './backup-list.ts'
 import { ensureTwoCopies, findOutdated, removeBackups } from './backup-rotation.ts'
-import { enginesOf, readEngines, type Engines } from './engines.ts'
+import { enginesOf, readEngines, type Engines } from './synced-collections.ts'
 import { describeAccountCommand } from './options.ts'
 import { countOf, someOf } from './phrases.ts'
 import { Progress } from './progress.ts'

@@ -1,6 +1,6 @@
 import { ClientError } from '../../client/errors.ts'
 import { firefoxCollections } from '../../settings/schema.ts'
-import { nearest } from '../../settings/spelling.ts'
+import { nearest } from '../../settings/nearest.ts'
 import type { SyncClient } from '../../client/sync-client.ts'
 
 /** Reports a collection that neither the account nor Firefox has, which is probably misspelt; null if one of them has it. */

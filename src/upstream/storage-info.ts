@@ -3,7 +3,7 @@ import type { Timestamp } from '../domain/timestamp.ts'
 import { jsonOf, lastModifiedOf, unusable } from './response.ts'
 import { readModified } from './bso.ts'
 import type { CollectionTimestamps, StorageLimits } from '../domain/record-storage.ts'
-import type { StorageCalls, StorageRead } from './call.ts'
+import type { StorageCalls, StorageRead } from './signed-call.ts'
 
 const maxInfoBytes = 1024 * 1024
 /** How long the limits of a node are cached. */
