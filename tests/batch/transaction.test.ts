@@ -6,6 +6,7 @@ import type { Step } from '../../src/domain/operation.ts'
 import { generousLimits, ModelClock, ModelStorage } from '../support/model-storage.ts'
 import {
   get,
+  ifMatch,
   list,
   onlyIfAbsent,
   onlyIfExists,
@@ -223,6 +224,18 @@ describe('runTransaction: round trips', () => {
 })
 
 describe('runTransaction: sizes', () => {
+  it.each([16_384, 16_385])('shows the record of a failed condition, however long: %d', async (length) => {
+    const storage = new ModelStorage()
+    const payload = 'x'.repeat(length)
+    storage.seed('tabs', [{ id: 'a', payload }])
+
+    const written = await transact(storage, [put('tabs', 'a', { payload: 'new' }, ifMatch(1000))])
+    const deleted = await transact(storage, [remove('tabs', 'a', ifMatch(1000))])
+
+    for (const { outcomes } of [written, deleted])
+      expect(outcomes).toMatchObject([{ outcome: 'precondition-failed', existing: { payload } }])
+  })
+
   it.each([
     { limit: { maxRequestBytes: 700_000, batch: null }, what: 'where nothing can be staged' },
     {

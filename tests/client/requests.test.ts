@@ -53,6 +53,22 @@ describe('Requests', () => {
     ])
   })
 
+  it('renews each token that expires', async () => {
+    const tokenEndpoint = 'https://accounts.example/v1/token'
+    let [issued, accepted] = [0, 1]
+    const fetch = async (url: string, { headers }: RequestInit) => {
+      if (url === tokenEndpoint) return Response.json({ access_token: `token${(issued += 1)}` })
+      const isAccepted = new Headers(headers).get('Authorization') === `Bearer token${accepted}`
+      return isAccepted ? Response.json({ data: [] }) : new Response(null, { status: 401 })
+    }
+    const renewable = { ...values, refreshToken: 'r', clientId: 'c', tokenEndpoint }
+    const requests = new Requests(checkAccount(renewable), { fetch })
+
+    for (; accepted <= 3; accepted += 1) await requests.ask('/x')
+
+    expect(issued).toBe(3)
+  })
+
   it('rejects at once if it is aborted while a token is renewed', async () => {
     const stopping = new AbortController()
     const tokenEndpoint = 'https://accounts.example/v1/token'

@@ -22,6 +22,15 @@ async function outcome(answer: Response | Error, act: typeof renewToken | typeof
   return { said, asked }
 }
 
+/** A text that arrives byte by byte. */
+const inBytes = (text: string) =>
+  new ReadableStream({
+    start(controller) {
+      for (const byte of Buffer.from(text)) controller.enqueue(Uint8Array.of(byte))
+      controller.close()
+    },
+  })
+
 describe('renewToken', () => {
   it('requests a lifetime of an hour, and follows no redirect', async () => {
     const { said, asked } = await outcome(Response.json({ access_token: 'a.b-c' }), renewToken)
@@ -44,6 +53,7 @@ describe('renewToken', () => {
     ['the account server returned 406 No', Response.json({ message: 'No' }, { status: 406 })],
     ['the account server returned 429 Too many', Response.json({ message: 'Too many' }, { status: 429 })],
     ['the account server returned 200', Response.json({ access_token: 'a b; echo' })],
+    ['the account server returned 400 «é»', new Response(inBytes('{"message":"«é»"}'), { status: 400 })],
     ['no response from https://accounts.example', new TypeError('refused')],
     ['no response from https://accounts.example', new Response('x'.repeat(65_537))],
   ])('explains: %s', async (words, answer) => {

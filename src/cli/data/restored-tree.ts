@@ -1,7 +1,14 @@
 import { addressOf } from '../../client/addresses.ts'
 import { applyEdits, sameField } from '../../client/edit/apply-edits.ts'
 import { requestsOf, type RecordWrite } from '../../client/edit/edit-requests.ts'
-import { isRoot, normalFields, uniqueTags, type Problem } from '../../client/edit/edit.ts'
+import {
+  isRoot,
+  longestTag,
+  longestTitle,
+  normalFields,
+  uniqueTags,
+  type Problem,
+} from '../../client/edit/edit.ts'
 import { editsBetween, type WantedTree } from '../../client/edit/edits-between.ts'
 import { textOf, textsOf } from '../../client/fields.ts'
 import { topId } from '../../client/bookmark-places.ts'
@@ -33,9 +40,6 @@ export interface RestoredTree {
 
 /** Where items that have no folder go. */
 const strayFolder = 'unfiled'
-/** Firefox cuts longer titles, and ignores longer tags. */
-const longestTitle = 4096
-const longestTag = 100
 
 /** What a restore writes. */
 export interface TreeRestore extends RestoredTree {

@@ -97,9 +97,9 @@ type FieldsOf<Collection extends string> = Collection extends keyof RecordFields
 /** Firefox removes bookmarks with a longer address. */
 const longestAddress = 65_536
 /** Firefox cuts longer titles. */
-const longestTitle = 4096
+export const longestTitle = 4096
 /** Firefox ignores longer tags. */
-const longestTag = 100
+export const longestTag = 100
 
 /** Why Firefox would not keep these fields; null if it would. */
 export function invalidity(kind: ItemKind, fields: Partial<ItemFields>): string | null {

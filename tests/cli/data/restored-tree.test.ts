@@ -101,6 +101,19 @@ describe('a restore of any bookmarks over any others', () => {
 })
 
 describe('a restore of bookmarks that Firefox has changed since', () => {
+  it('cuts a title and leaves out a tag that are too long for Firefox', () => {
+    const menu = { id: 'menu', type: 'folder', parentid: 'places', children: ['a'] }
+    const [title, tag] = ['t'.repeat(4096), 'g'.repeat(100)]
+    const lost = { id: 'a', type: 'bookmark', parentid: 'menu', bmkUri: 'https://a.example/' }
+    const saved = [menu, { ...lost, title: `${title}t`, tags: [tag, `${tag}g`] }].map((each) =>
+      recordAt(each),
+    )
+
+    const { after } = restored([recordAt({ ...menu, children: [] })], saved, everything)
+
+    expect(readTree(after).items.get('a')).toMatchObject({ title, tags: [tag] })
+  })
+
   it('brings back what was deleted, and leaves the rest where it is', () => {
     check((draw) => {
       const forest = randomForest(draw)

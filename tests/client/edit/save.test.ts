@@ -263,7 +263,7 @@ describe('save', () => {
     expect(added.written).toBeGreaterThan(41)
   })
 
-  it('changes and deletes other records', async () => {
+  it('adds, changes and deletes other records', async () => {
     const user = bridge.sandbox.addUser(`user ${crypto.randomUUID()}`)
     const own = new SyncClient(accountAt(bridge, user))
     const world = { sandbox: bridge.sandbox, user }
@@ -278,10 +278,15 @@ describe('save', () => {
     })
     const removal = await own.remove('passwords', ['{2}', 'none'])
     const changed = await passwords()
+    const page = { histUri: 'https://x.example/', title: 't', visits: [] }
+    const { written, problems } = await own.edit([{ op: 'add', record: page }], { collection: 'history' })
+    const added = await all(own.collection('history').records())
     await upload(world, 'passwords', { ...login, username: 'new', password: 'theirs' })
     const undone = [await own.undo(removal.saved!), await own.undo(change.saved!)]
 
     expect(changed).toEqual([{ ...login, username: 'new' }])
+    expect([written, problems]).toEqual([1, []])
+    expect(added.map(({ clear }) => clear)).toEqual([{ ...page, id: expect.stringMatching(/^[\w-]{12}$/) }])
     expect(undone.map(({ problems }) => problems)).toEqual([[], []])
     expect(await passwords()).toEqual(
       expect.arrayContaining([
