@@ -8,7 +8,7 @@ COMMIT := $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # Where to get the source, for __version__: by default the public address of the repository.
 SOURCE ?= $(shell git remote get-url origin 2>/dev/null | sed -nE 's|^(https://)([^/@]*@)?|\1|p')
 
-.PHONY: help run test test-fast test-tools test-systemd check format settings-page commands-page promises python-engines pages build site pictures bench client python-client deb dist clean
+.PHONY: help run test test-fast test-tools test-systemd check format pages build site pictures bench client python-client deb dist clean
 
 help: ## shows this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 22
@@ -43,19 +43,8 @@ check: node_modules ## types, lint, format
 format: node_modules ## formats everything
 	@$(BUN) fmt --ignore-pattern bench/RESULTS.md --ignore-pattern src/client/README.md src tests bench .ci docs/examples
 
-settings-page: node_modules ## docs/settings.md, after a change of the settings
-	@$(BUN) .ci/settings-page.ts
-
-pages: settings-page commands-page promises python-engines ## all that is generated from the code, after a change of names that users see
-
-python-engines: node_modules ## the fields of records for the Python package, after a change of one
-	@$(BUN) .ci/python-engines.ts
-
-promises: node_modules ## the pages of names that 1.x keeps, after a change of one
-	@$(BUN) .ci/interface-page.ts
-
-commands-page: node_modules ## docs/commands.md, after a change of the commands
-	@$(BUN) .ci/commands-page.ts
+pages: node_modules ## all that is generated from the code, after a change of names that users see
+	@for page in settings-page commands-page interface-page python-engines; do $(BUN) .ci/$$page.ts || exit 1; done
 
 build: dist/sync-bridge ## the executable
 

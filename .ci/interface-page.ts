@@ -1,4 +1,4 @@
-// `make promises` writes two pages from the code: every name that 1.x keeps, and among them the log events and metrics. It fails if the
+// `make pages` writes two pages from the code: every name that 1.x keeps, and among them the log events and metrics. It fails if the
 // code lacks a name that a page has, because that would break alerts, scripts or settings.
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
@@ -41,14 +41,14 @@ Every name that settings files, scripts, alerts and clients can depend on. Withi
 meaning. Any release may add new ones; ignore unknown ones. [Log events and metrics](log-events-and-metrics.md) are kept, too. Everything else may
 change: texts for people, fields of log lines, the order of lists, the layout of pages.
 
-Made from the code by \`make promises\`.
+Made from the code by \`make pages\`.
 `
 
 const ofEvents = `# Log events and metrics
 
 What a bridge reports while it runs. Alerts and searches can rely on these names: 1.x keeps them all, and may add new ones.
 
-Made from the code by \`make promises\`.
+Made from the code by \`make pages\`.
 `
 
 /** All promised names, according to the code. */

@@ -1,4 +1,4 @@
-// `make python-engines` writes, for the Python package, what the JavaScript package knows of the fields of records.
+// `make pages` writes, for the Python package, what the JavaScript package knows of the fields of records.
 import { writeFileSync } from 'node:fs'
 
 import { engines, otherEngine } from '../src/client/engines.ts'

@@ -1,4 +1,4 @@
-// `make settings-page` writes docs/settings.md. A new setting needs a place in `groups` below.
+// `make pages` writes docs/settings.md. A new setting needs a place in `groups` below.
 import { writeFileSync } from 'node:fs'
 
 import {

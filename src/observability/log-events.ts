@@ -1,6 +1,6 @@
 /**
  * Every log event by its level: its meaning, and the fields of its line; those that may be absent end with `?`. A call with another event or
- * field does not compile. Operators search and alert by the names of events, so they stay for all of 1.x; `make promises` writes the table
+ * field does not compile. Operators search and alert by the names of events, so they stay for all of 1.x; `make pages` writes the table
  * into docs/log-events-and-metrics.md.
  */
 export const logEvents = {

@@ -18,7 +18,7 @@ describe.each(pages.map((page) => [basename(page.path), page] as const))('docs/%
     expect(brokenPromises(written, page)).toEqual([])
   })
 
-  it('has every name of the code; "make promises" adds new ones', () => {
+  it('has every name of the code; "make pages" adds new ones', () => {
     expect(written).toBe(textOf(page))
   })
 })
