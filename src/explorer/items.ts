@@ -34,7 +34,8 @@ export interface DrawContext {
   tree: TreeState
   /** Null if nothing can be changed. */
   editor: RowEditor | null
-  draft: Draft | null
+  /** What is being changed now. */
+  draft(): Draft | null
   /** Takes the tree that was drawn, for the controls around it. */
   onTree(tree: DrawnTree): void
 }

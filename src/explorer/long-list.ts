@@ -13,6 +13,8 @@ interface Part<T extends object> {
   /** As high as all rows, but contains only some of them. */
   body: HTMLElement
   rows: Map<T, HTMLElement>
+  /** The item whose row has a form, the form, and by how much the row is higher than the others. */
+  tall: { item: T | null; form: unknown; extraPx: number }
 }
 
 // Rows outside the window that are rendered in advance for scrolling.
@@ -32,7 +34,7 @@ const sizes = new ResizeObserver(() => {
 })
 addEventListener('scroll', () => renderAll(), { passive: true })
 
-/** Renders what was added to the document at once, so that it can be focused. */
+/** Renders what was added to the document, and forms that were opened or closed, at once, so that they can be focused. */
 export function renderLists(): void {
   renderAll(0)
 }
@@ -61,24 +63,22 @@ export class LongList<T extends object> {
   readonly #parts: Part<T>[]
   readonly #makeRow: (item: T) => HTMLElement
   readonly #rest = make('p', { class: 'note' })
-  readonly #tall: T | null
-  /** By how much the row of that item is higher than the others. */
-  #extraPx = 0
+  readonly #formOf: (item: T) => unknown
   #focused: number
 
   /**
    * In a tree, the rows themselves get the focus (one of them with the Tab key) and state their position. In a list, the element with
-   * `data-main` in each row gets it. `tall`: the item whose row is as high as its content.
+   * `data-main` in each row gets it. `formOf`: the form in the row of an item; null for all but one.
    */
   constructor(
     label: string,
     role: 'list' | 'tree',
     sections: Section<T>[],
     makeRow: (item: T) => HTMLElement,
-    tall: T | null = null,
+    formOf: (item: T) => unknown = () => null,
   ) {
     this.#makeRow = makeRow
-    this.#tall = tall
+    this.#formOf = formOf
     this.#focused = role === 'tree' ? 0 : -1
     const shown = this.#firstRows(sections)
     let next = 0
@@ -86,7 +86,7 @@ export class LongList<T extends object> {
       const start = next
       next += items.length
       const body = make('div', { class: 'rows', role, 'aria-label': title ?? label })
-      return { items, start, body, rows: new Map() }
+      return { items, start, body, rows: new Map(), tall: { item: null, form: null, extraPx: 0 } }
     })
     this.element = make(
       'div',
@@ -165,10 +165,10 @@ export class LongList<T extends object> {
   /** Inserts missing rows between existing ones, because moving an element takes its focus away. */
   #fill(part: Part<T>, { top, height }: DOMRect, marginPx: number): void {
     const { items, start, body, rows } = part
-    const tall = this.#tall === null ? -1 : items.indexOf(this.#tall)
-    const extraPx = tall < 0 ? 0 : this.#extraPx
-    const rowPx = (height - extraPx) / items.length
+    const rowPx = (height - part.tall.extraPx) / items.length
     if (!(rowPx > 0)) return
+    const tall = this.#findTall(part)
+    const { extraPx } = part.tall
     const first = Math.max(0, Math.floor((-marginPx - top - extraPx) / rowPx))
     const end = Math.min(items.length, Math.ceil((innerHeight + marginPx - top) / rowPx))
     const near = Array.from({ length: Math.max(0, end - first) }, (_, index) => first + index)
@@ -183,7 +183,7 @@ export class LongList<T extends object> {
     let next = body.firstElementChild
     for (const index of indexes) {
       const item = items[index]!
-      const row = rows.get(item) ?? (index === tall ? this.#makeTall(part, item, rowPx) : this.#makeRow(item))
+      const row = rows.get(item) ?? (index === tall ? this.#makeTall(part, rowPx) : this.#makeRow(item))
       rows.set(item, row)
       row.style.setProperty('--at', String(index))
       row.dataset.index = String(start + index)
@@ -194,14 +194,30 @@ export class LongList<T extends object> {
     }
   }
 
+  /** The index of the item whose row has a form, or -1; its row is made again if that was another one before. */
+  #findTall(part: Part<T>): number {
+    const index = part.items.findIndex((item) => this.#formOf(item) !== null)
+    const item = part.items[index] ?? null
+    const form = item === null ? null : this.#formOf(item)
+    if (form === part.tall.form) return index
+    for (const changed of [part.tall.item, item]) {
+      if (changed === null) continue
+      part.rows.get(changed)?.remove()
+      part.rows.delete(changed)
+    }
+    part.tall = { item, form, extraPx: 0 }
+    part.body.style.removeProperty('--extra')
+    return index
+  }
+
   /** The rows behind it move by what it is higher than they are. */
-  #makeTall({ body }: Part<T>, item: T, rowPx: number): HTMLElement {
-    const row = this.#makeRow(item)
+  #makeTall({ body, tall }: Part<T>, rowPx: number): HTMLElement {
+    const row = this.#makeRow(tall.item!)
     row.classList.add('tall')
     new ResizeObserver(() => {
       if (!row.isConnected) return
-      this.#extraPx = row.offsetHeight - rowPx
-      body.style.setProperty('--extra', `${this.#extraPx}px`)
+      tall.extraPx = row.offsetHeight - rowPx
+      body.style.setProperty('--extra', `${tall.extraPx}px`)
       renderAll()
     }).observe(row)
     return row

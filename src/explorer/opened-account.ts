@@ -47,9 +47,14 @@ export async function openAccount(credentials: Credentials): Promise<OpenedAccou
   return {
     collections,
     writable,
-    edit: (collection, edits, shown) =>
-      save(readingChanges(client, shown), edits, { collection, shown }).catch(advise),
-    undo: (saved, shown) => undo(readingChanges(client, shown), saved).catch(advise),
+    async edit(collection, edits, shown) {
+      await nextFrame()
+      return save(readingChanges(client, shown), edits, { collection, shown }).catch(advise)
+    },
+    async undo(saved, shown) {
+      await nextFrame()
+      return undo(readingChanges(client, shown), saved).catch(advise)
+    },
     async read(collection, signal, onRecords) {
       try {
         for await (const { records } of client.collection(collection).pages({ pageSize: 1000, signal }))
@@ -77,3 +82,11 @@ const insecure =
 const newToken =
   'A token expires within hours, and belongs to one account, like the key id. Get a new one the way you got ' +
   'this, and paste it here.'
+
+/** Resolves after the next frame, so that a key is answered before a long computation. Pages in the background have no frames. */
+function nextFrame(): Promise<unknown> {
+  return new Promise((resolve) => {
+    requestAnimationFrame(() => setTimeout(resolve))
+    setTimeout(resolve, 100)
+  })
+}

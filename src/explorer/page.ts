@@ -1,6 +1,7 @@
 import { isReadable, type SyncRecord } from '../client/collection.ts'
-import { readBookmark, readVisitedPage } from '../client/engines.ts'
+import { readVisitedPage } from '../client/engines.ts'
 import type { ClientError } from '../client/errors.ts'
+import { idOf } from './bookmark-edits.ts'
 import { drawChanges } from './change-bar.ts'
 import { Contents } from './contents.ts'
 import { emptyDetails, showDetails } from './details.ts'
@@ -8,7 +9,7 @@ import { drawContent, drawFound, drawNavigation } from './drawing.ts'
 import { editableFields } from './editable-fields.ts'
 import { Editor } from './editor.ts'
 import { button, byId, icon, make, showStatus } from './elements.ts'
-import type { Draft, DrawnTree } from './items.ts'
+import type { BookmarkItem, Draft, DrawnTree, Item } from './items.ts'
 import { renderLists } from './long-list.ts'
 import { hostOf } from './record-items.ts'
 import { isOutdated, type State } from './state.ts'
@@ -33,6 +34,8 @@ export class Page {
   readonly #connector: Connector
   /** Whether it will be drawn before the next frame. */
   #isDrawing = false
+  /** The draft on display. */
+  #drawnDraft: Draft | null = null
   /** Whether a record was closed whose address is still that of the page. */
   #isLeavingRecord = false
 
@@ -125,12 +128,12 @@ export class Page {
     // Redraws only if this view has changed, because that loses the focus.
     const shown = word === '' && view.collections.length > 0 ? view.collections : loaded.collections
     const reading = [loaded.isReading(view.collections), loaded.failureOf(view.collections)]
-    const from = [loaded, view.id, word, order, tag, state.draft, loaded.changesOf(shown), ...reading]
+    const from = [loaded, view.id, word, order, tag, this.#isGone(), loaded.changesOf(shown), ...reading]
     if (isOutdated(state, from)) {
       const context = {
         tree: state.tree,
         editor: this.editor,
-        draft: state.draft,
+        draft: () => state.draft,
         onTree: (drawn: DrawnTree) => (state.drawnTree = drawn),
       }
       state.drawnTree = null
@@ -139,6 +142,8 @@ export class Page {
         ...drawContent(word, found, current, loaded, context),
       ])
     }
+    if (state.draft !== this.#drawnDraft) renderLists()
+    this.#drawnDraft = state.draft
     this.drawTools()
     drawChanges(state.editing, state.troubles)
     byId('view').setAttribute('aria-busy', String(loaded.isReading(view.collections)))
@@ -260,25 +265,29 @@ export class Page {
     const { collection, id, form } = state.draft!
     state.chosen = viewIdOf(collection)
     this.setAddress(state.chosen)
-    const { groups } = this.#contents()
-      .choose(choice())
-      .find(({ view }) => view.id === state.chosen)!
-    if (!groups.some(({ items }) => items.some(({ record }) => record.stored.id === id))) resetChoice()
+    if (this.#itemOf(id) === undefined) resetChoice()
     if (collection === 'bookmarks') this.#openFoldersOf(id)
-    state.drawnFrom = []
     this.draw()
     renderLists()
     form.focus()
   }
 
+  /** The item of a record in the current view, unless a search or a filter excludes it. */
+  #itemOf(id: string): Item | undefined {
+    const current = this.#contents()
+      .choose(choice())
+      .find(({ view }) => view.id === this.#state.chosen)
+    return current?.groups.flatMap(({ items }) => items).find(({ record }) => record.stored.id === id)
+  }
+
   #openFoldersOf(id: string): void {
-    const { loaded, tree } = this.#state
-    const parentOf = (child: string) => readBookmark(loaded.record('bookmarks', child)?.clear ?? {}).parentId
+    const { tree } = this.#state
     tree.current = id
-    const passed = new Set([id])
-    for (let above = parentOf(id); above !== '' && !passed.has(above); above = parentOf(above)) {
-      passed.add(above)
-      tree.open.add(above)
+    const { parent } = (this.#itemOf(id) ?? {}) as Partial<BookmarkItem>
+    for (let above = parent ?? null; above !== null; above = above.parent) {
+      // It is drawn again only if a folder was closed.
+      if (!tree.open.has(idOf(above))) this.#state.drawnFrom = []
+      tree.open.add(idOf(above))
     }
   }
 
@@ -302,7 +311,7 @@ export class Page {
     const problems = this.#state.contents!.unreadable.filter(({ collection }) => own.has(collection))
     const records = problems.length === 1 ? '1 record' : `${problems.length} records`
     return [
-      ...(draft !== null && viewIdOf(draft.collection) === id && this.#isGone(draft)
+      ...(draft !== null && viewIdOf(draft.collection) === id && this.#isGone()
         ? [make('section', { class: 'card' }, draft.form.element)]
         : []),
       ...(problems.length > 0
@@ -312,10 +321,11 @@ export class Page {
   }
 
   /** Whether the record whose row a form was in was deleted; the form stays, with what was typed. */
-  #isGone({ collection, id }: Draft): boolean {
-    const { loaded } = this.#state
-    const record = loaded.record(collection, id)
-    return !loaded.isReading([collection]) && (record === undefined || !isReadable(record))
+  #isGone(): boolean {
+    const { loaded, draft } = this.#state
+    if (draft === null || loaded.isReading([draft.collection])) return false
+    const record = loaded.record(draft.collection, draft.id)
+    return record === undefined || !isReadable(record)
   }
 }
 

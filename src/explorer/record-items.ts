@@ -16,7 +16,12 @@ import { ago, startOfDay, timeFormat } from './dates.ts'
 import type { Group, Item } from './items.ts'
 
 export function hostOf(address: string): string {
-  return URL.canParse(address) ? new URL(address).hostname.replace(/^www\./, '') : ''
+  if (address === '') return ''
+  try {
+    return new URL(address).hostname.replace(/^www\./, '')
+  } catch {
+    return ''
+  }
 }
 
 export function byTitle(left: Item, right: Item): number {
@@ -36,7 +41,16 @@ export function itemOf(
   return { record, title: title || textOf(address) || record.stored.id, subtitle, url, text }
 }
 
+// All items are made again after every change, which leaves most records as they are.
+const bookmarkItems = new WeakMap<ReadableRecord, Item>()
+
 export function bookmarkItem(record: ReadableRecord, title: string): Item {
+  const known = bookmarkItems.get(record) ?? makeBookmarkItem(record, title)
+  bookmarkItems.set(record, known)
+  return known
+}
+
+function makeBookmarkItem(record: ReadableRecord, title: string): Item {
   const { kind, url, tags, keyword, description } = readBookmark(record.clear)
   const subtitle = [hostOf(url), ...tags.map((tag) => `#${tag}`)].filter(Boolean).join('  ')
   const item = itemOf(record, title, subtitle, url, keyword, description)

@@ -4,6 +4,7 @@ import { LongList } from './long-list.ts'
 import { dayName } from './dates.ts'
 import { hostOf } from './record-items.ts'
 import { editableFields } from './editable-fields.ts'
+import type { FieldForm } from './field-form.ts'
 import type { DrawContext, Group, Item } from './items.ts'
 import { placeAddress } from './tab.ts'
 
@@ -19,7 +20,6 @@ export function drawList(
     title: typeof title === 'number' ? dayName(title) : title,
     items,
   }))
-  const drafted = sections.flatMap(({ items }) => items).find(({ record }) => isDraftOf(record, context))
   const drawRow = (item: Item) => {
     const end = item.meta?.() ?? ''
     const draft = drawDraft(item.record, context)
@@ -38,7 +38,7 @@ export function drawList(
       draft !== null && draft.form,
     )
   }
-  const { element } = new LongList(label, 'list', sections, drawRow, drafted ?? null)
+  const { element } = new LongList(label, 'list', sections, drawRow, ({ record }) => formIn(record, context))
   element.addEventListener('keydown', ({ key, target }) => {
     if (key === 'F2') (target as Element).closest('.row')?.querySelector<HTMLElement>('.edit')?.click()
   })
@@ -68,13 +68,15 @@ export function drawDraft(
   record: SyncRecord,
   context: DrawContext,
 ): { form: HTMLElement; className: string } | null {
-  const { draft, editor } = context
-  if (draft === null || editor?.canEdit(draft.collection) !== true || !isDraftOf(record, context)) return null
-  return { form: draft.form.element, className: draft.isNew ? 'adding' : 'changing' }
+  const form = formIn(record, context)
+  return form && { form: form.element, className: context.draft()!.isNew ? 'adding' : 'changing' }
 }
 
-function isDraftOf({ collection, stored }: SyncRecord, { draft }: DrawContext): boolean {
-  return draft !== null && draft.collection === collection && draft.id === stored.id
+/** The form that is open in the row of a record; null if none is. */
+export function formIn({ collection, stored }: SyncRecord, { draft, editor }: DrawContext): FieldForm | null {
+  const open = draft()
+  if (open === null || open.id !== stored.id || open.collection !== collection) return null
+  return editor?.canEdit(collection) === true ? open.form : null
 }
 
 /** The main link of a row, to its record. */

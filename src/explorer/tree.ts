@@ -5,6 +5,7 @@ import { addDragging } from './dragging.ts'
 import { isTyping, showStatus } from './elements.ts'
 import { LongList } from './long-list.ts'
 import type { BookmarkItem, DrawContext, DrawnTree, Target, TreeState } from './items.ts'
+import { formIn } from './rows.ts'
 import { drawNode, markNode } from './tree-row.ts'
 
 // Letters typed within a second form a prefix to search for.
@@ -12,7 +13,7 @@ const typingMs = 1000
 
 /** A tree of folders that open and close, by mouse or with the standard keys of trees. Without an editor, it can't be changed. */
 export function drawTree(tops: BookmarkItem[], given: DrawContext): DrawnTree {
-  const { tree: state, draft } = given
+  const { tree: state } = given
   const editor = given.editor?.canEdit('bookmarks') === true ? given.editor : null
   const context = { ...given, editor }
   const isOpen = (node: BookmarkItem) => node.kind === 'folder' && state.open.has(idOf(node))
@@ -21,8 +22,9 @@ export function drawTree(tops: BookmarkItem[], given: DrawContext): DrawnTree {
   let nodes = visible()
   let typed = ''
   let typedAtMs = -Infinity
-  const drafted = (draft?.collection === 'bookmarks' && nodes.find((node) => idOf(node) === draft.id)) || null
-  const list = new LongList('Bookmarks', 'tree', [{ title: null, items: nodes }], drawRow, drafted)
+  const list = new LongList('Bookmarks', 'tree', [{ title: null, items: nodes }], drawRow, ({ record }) =>
+    formIn(record, context),
+  )
   const { element } = list
   if (editor !== null) element.querySelector('[role=tree]')?.setAttribute('aria-multiselectable', 'true')
   element.addEventListener('keydown', onKey)

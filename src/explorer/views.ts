@@ -52,9 +52,7 @@ export const views: View[] = [
     groups(records) {
       const tops = bookmarkTree(records, bookmarkItem)
       const count = tops.reduce((sum, top) => sum + (top.kind === 'bookmark' ? 1 : top.count), 0)
-      const items = walk(tops)
-        .filter(({ kind }) => kind !== 'separator')
-        .map(findableByFolder)
+      const items = findableByFolder(walk(tops).filter(({ kind }) => kind !== 'separator'))
       const draw = (context: DrawContext) => {
         const drawn = drawTree(tops, context)
         context.onTree(drawn)
@@ -149,10 +147,15 @@ export function unreadableView(records: SyncRecord[]): View {
   }
 }
 
-/** A bookmark is also found by the name of its folder, except for the root folders, which contain everything. */
-function findableByFolder(node: BookmarkItem): Item {
-  const { parent, text } = node
-  return parent?.parent ? { ...node, text: `${text}\n${folded(parent.title)}` } : node
+/** Bookmarks are also found by the name of their folder, except for the root folders, which contain everything. */
+function findableByFolder(nodes: BookmarkItem[]): Item[] {
+  const folders = new Map(
+    nodes.filter(({ kind }) => kind === 'folder').map((node) => [node, folded(node.title)]),
+  )
+  return nodes.map((node) => {
+    const { parent, text } = node
+    return parent?.parent ? { ...node, text: `${text}\n${folders.get(parent)}` } : node
+  })
 }
 
 function together(items: Item[]): Group[] {

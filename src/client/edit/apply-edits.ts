@@ -170,8 +170,9 @@ const fieldNames = ['title', 'address', 'tags', 'keyword'] as const
 
 /** Whether two states of an item have the same value of a field, in the form that Firefox stores. */
 export function sameField(name: keyof ItemFields, one: ItemFields, other: ItemFields): boolean {
+  if (one[name] === other[name]) return true
   if (name === 'tags') return sameTags(uniqueTags(one.tags), uniqueTags(other.tags))
-  if (name === 'title') return one.title === other.title
+  if (name === 'title') return false
   return normalFields({ [name]: one[name] })[name] === normalFields({ [name]: other[name] })[name]
 }
 

@@ -14,7 +14,8 @@ export type WantedTree = Pick<Tree, 'items'>
 export function editsBetween(shown: Tree, wanted: WantedTree): Edit[] {
   const places: Edit[] = []
   const changes: Edit[] = []
-  const taken = new Map([...shown.items.values()].map((item) => [item.keyword, normalAddress(item)]))
+  const withKeyword = [...shown.items.values()].filter(({ keyword }) => keyword !== '')
+  const taken = new Map(withKeyword.map((item) => [item.keyword, normalAddress(item)]))
   const folders = [...rootTitles.keys()].filter((id) => wanted.items.has(id))
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
     const children = wanted.items.get(folder)!.children.filter((id) => wanted.items.has(id))
