@@ -91,9 +91,10 @@ export class PermitPool {
     addTo(host.users, user, -1)
     host.taken -= 1
     this.#taken -= 1
+    const waited: Host[] = []
+    for (const each of this.#hosts.values()) if (each.waiting.size > 0) waited.push(each)
     // If the total is the limit, hosts with few permits come first, or busy hosts would get every permit.
-    const waited = [...this.#hosts.values()].filter(({ waiting }) => waiting.size > 0)
-    for (const next of waited.toSorted((a, b) => a.taken - b.taken)) while (this.#serveNext(next)) continue
+    for (const next of waited.sort((a, b) => a.taken - b.taken)) while (this.#serveNext(next)) continue
     this.#forgetIfIdle(host)
   }
 
