@@ -4,7 +4,8 @@ import { listClosing, listOpening } from '../domain/list.ts'
 import { toExposedJson, type SyncRecord } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
 import { readBso } from './bso.ts'
-import { cutLines, maxOutputBytes, toChunk, type Chunk } from './bso-lines.ts'
+import { cutLines, maxOutputBytes } from './bso-lines.ts'
+import { arePlainLines } from './plain-lines.ts'
 
 interface BsoRewriterOptions {
   /** Selects records. Without it, all records are kept, which is much faster because no line is parsed. */
@@ -87,11 +88,14 @@ export class BsoRewriter {
   #writeLines(chunk: Buffer, from: number): number {
     const end = chunk.lastIndexOf(newline) + 1
     if (end <= from) return from
-    requireUtf8(chunk.subarray(from, end))
-    const cuttable = this.#keep === null ? toChunk(chunk) : null
+    const arePlain = arePlainLines(chunk, from, end)
+    if (!arePlain) requireUtf8(chunk.subarray(from, end))
     for (let start = from; start < end;) {
-      if (cuttable !== null) start = this.#cutLines(cuttable, start, end)
-      if (start === end) break
+      // If some lines are not plain, each is checked.
+      const cutEnd = arePlain ? end : chunk.indexOf(newline, start) + 1
+      if (this.#keep === null && (arePlain || arePlainLines(chunk, start, cutEnd)))
+        start = this.#cutLines(chunk, start, cutEnd)
+      if (start === cutEnd) continue
       const next = chunk.indexOf(newline, start) + 1
       this.#writeParsed(chunk, start, next)
       start = next
@@ -100,7 +104,7 @@ export class BsoRewriter {
   }
 
   /** Cuts lines up to the first one that must be parsed; returns where that begins. */
-  #cutLines(chunk: Chunk, start: number, end: number): number {
+  #cutLines(chunk: Buffer, start: number, end: number): number {
     this.#reserve(maxOutputBytes(end - start))
     if (this.keptCount > 0) this.#out[this.#outLength] = comma
     const outAt = this.#outLength + (this.keptCount > 0 ? 1 : 0)

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'bun:test'
+import { join } from 'node:path'
 import * as fc from 'fast-check'
 import { UpstreamError } from '../../src/domain/errors.ts'
 import { BsoRewriter } from '../../src/upstream/bso-stream.ts'
@@ -281,6 +282,28 @@ describe('BsoRewriter', () => {
     },
   )
 
+  it.each([0x1f, 0xff])('rejects the byte %i anywhere in a line that is longer than a block', (byte) => {
+    const length = 66_000
+    const line = Buffer.from(`${usual.replace('"x"', `"${'x'.repeat(length)}"`)}\n`)
+    const first = line.indexOf('xxx')
+    const blockBytes = 65_536
+    const around = [
+      blockBytes - 1,
+      blockBytes,
+      blockBytes + 1,
+      blockBytes + 15,
+      blockBytes + 16,
+      blockBytes + 64,
+    ]
+
+    for (const at of [first, ...around, first + length - 1]) {
+      line[at] = byte
+      expect(() => rewrite(line, Infinity)).toThrow(UpstreamError)
+      line[at] = 0x78
+    }
+    expect(rewrite(line, Infinity)).toContain('"last_modified"')
+  })
+
   it.each([
     ['a space', ' '],
     ['an exclamation mark', '!'],
@@ -398,5 +421,19 @@ describe('BsoRewriter', () => {
     }
 
     expect(pieces.map((piece) => Buffer.from(piece).toString())).toEqual(copies)
+  })
+
+  it('parses every line on processors without vector instructions', async () => {
+    const module = join(import.meta.dir, '../../src/upstream/bso-stream.ts')
+    const script = `
+      const { BsoRewriter } = await import(${JSON.stringify(module)})
+      process.stdout.write(new BsoRewriter().pushWhole(await Bun.stdin.bytes()))`
+    const child = Bun.spawn([process.execPath, '-e', script], {
+      env: { ...process.env, BUN_JSC_useWasmSIMD: '0' },
+      stdin: Buffer.from(`${usual}\n${usual}\n`),
+      stdout: 'pipe',
+    })
+
+    expect(await new Response(child.stdout).json()).toEqual({ data: reference([usual, usual]) })
   })
 })
