@@ -11,7 +11,7 @@ import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
 
-const { bridge, sandbox, state, someone, fileOf, run, writeForms } = await startBackupWorld()
+const { bridge, sandbox, state, someone, fileOf, run, writeForms, deleteForms } = await startBackupWorld()
 afterAll(async () => {
   await bridge.stop()
   endAll()
@@ -358,15 +358,22 @@ describe('restore', () => {
     expect(output).toBe('passwords  differs   https://a.example old  user name "new" → "old", password\n')
   })
 
-  it('lists ids that the backup does not have', async () => {
+  it('restores records by their ids, or what was deleted since a time, and names ids that the backup lacks', async () => {
     const { user, folder } = someone('searcher')
     await run(user, ['backup', folder])
-    const [known] = sandbox.records(user, 'forms')
+    const [first, second] = sandbox.records(user, 'forms')
+    await deleteForms(user, [first!.id])
+    const { modified } = sandbox.records(user, 'forms').find(({ id }) => id === first!.id)!
+    const since = new Date(modified).toISOString()
+    await deleteForms(user, [second!.id])
 
-    const { said, code } = await run(user, ['restore', folder, '--id', 'absent', '--id', known!.id])
+    const byId = await run(user, ['restore', folder, '--id', 'absent', '--id', first!.id])
+    const late = await run(user, ['restore', folder, 'forms', '--deleted-since', since])
 
-    expect(said).toContain('Not found in the backup: absent\n')
-    expect(code).toBe(3)
+    expect(byId.said).toContain('forms: 1 to write')
+    expect(byId.said).toContain('Not found in the backup: absent\n')
+    expect([byId.code, late.code]).toEqual([3, 0])
+    expect(late.said).toContain('forms: 1 to write')
   })
 
   it('reads the key of the backup from a file in each form, or from standard input', async () => {

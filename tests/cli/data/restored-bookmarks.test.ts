@@ -114,6 +114,31 @@ describe('restore', () => {
     expect([menu, toolbar, box].map((each) => each!.children)).toEqual([['box'], ['moved'], ['lost']])
   })
 
+  it('restores one folder, with its contents, and lists it in its place', async () => {
+    const { write, preview, restore, now } = await someone('recipes', 'bookmarks', [
+      folder('menu', 'places', ['box', 'kept']),
+      folder('unfiled', 'places', ['other']),
+      { ...folder('box', 'menu', ['first', 'second']), title: 'My recipes' },
+      ...['first', 'second'].map((id) => bookmark(id, 'box')),
+      bookmark('kept', 'menu'),
+      bookmark('other', 'unfiled'),
+    ])
+    const before = await now()
+    await write(folder('menu', 'places', ['kept']), folder('unfiled', 'places', []))
+    await write(...['box', 'first', 'second', 'other'].map(gone))
+
+    const dry = await preview('--folder', 'My recipes')
+    const { errors, code } = await restore('--folder', 'My recipes')
+
+    const { menu, box, first, second, other } = await now()
+    expect(dry.output).toMatch(/^bookmarks {2}deleted +My recipes\/$/m)
+    expect(dry.output).toMatch(/^bookmarks {2}repaired +menu\/ +contents$/m)
+    expect(errors).toContain('bookmarks: 4 to write')
+    expect(errors).toContain('  4 written')
+    expect([code, menu, other]).toEqual([0, before.menu!, gone('other')])
+    expect([box, first, second]).toMatchObject([before.box!, before.first!, before.second!])
+  })
+
   it('restores a folder without what remains deleted, which Firefox would report as missing', async () => {
     const { write, restore, now } = await someone('picker', 'bookmarks', [
       folder('menu', 'places', ['box']),
@@ -246,11 +271,14 @@ describe('restore', () => {
     const { errors } = await restore(...part)
 
     const { lost, menu, unfiled } = await now()
-    expect(errors).toContain('1 of them will be in Other Bookmarks, because their folder was deleted')
+    expect(errors).toContain(
+      '  1 of them will be in Other Bookmarks, because their folder was deleted: restore it, too, with --id box\n',
+    )
     expect([lost!.parentid, menu!.children, unfiled!.children]).toEqual(['unfiled', ['moved'], ['lost']])
     const again = (await restore(...part)).errors
     expect(again).toContain('bookmarks: 0 to write')
-    await restore('--overwrite')
+    const both = await restore('--overwrite')
+    expect(both.errors).not.toContain('Other Bookmarks')
     expect((await now()).box!.children).toEqual(['moved', 'lost'])
   })
 
@@ -336,43 +364,38 @@ describe('restore', () => {
     expect((await restore('--overwrite')).errors).toContain('history: 0 to write')
   })
 
-  it('overwrites a login that was saved again only with --overwrite, and under its new id', async () => {
-    const login = { hostname: 'https://a.example', formSubmitURL: '', httpRealm: null, username: 'me' }
-    const { write, restore, now } = await someone('returner', 'passwords', [
-      { id: '{old}', ...login, password: 'before' },
-      { id: '{other}', ...login, username: 'you', password: 'before' },
-    ])
+  const login = { hostname: 'https://a.example', formSubmitURL: '', httpRealm: null, username: 'me' }
+  it.each<[string, object, object, object, object]>([
     // Firefox takes an empty form address, as imports have it, for any.
-    const imported = { ...login, formSubmitURL: 'https://a.example' }
-    await write(gone('{old}'), gone('{other}'), { id: '{new}', ...imported, password: 'now' })
+    [
+      'passwords',
+      login,
+      { username: 'you' },
+      { formSubmitURL: 'https://a.example', password: 'now' },
+      { password: 'before' },
+    ],
+    ['extension-storage', { extId: 'one' }, { extId: 'other' }, { data: 'now' }, { data: 'before' }],
+  ])(
+    'overwrites what was stored again only with --overwrite, and under its new id: %s',
+    async (collection, same, different, newer, older) => {
+      const [old, other] = [
+        { id: 'old', ...same, ...older },
+        { id: 'other', ...same, ...older, ...different },
+      ]
+      const { write, restore, now } = await someone(`returner to ${collection}`, collection, [old, other])
+      await write(gone('old'), gone('other'), { id: 'new', ...same, ...newer })
 
-    const { errors } = await restore()
-    const kept = await now()
-    await restore('--overwrite')
+      const { errors } = await restore()
+      const kept = await now()
+      await restore('--overwrite')
 
-    expect(errors).toContain('passwords: 1 to write, 1 different in the storage')
-    expect(kept).toMatchObject({ '{new}': { password: 'now' }, '{other}': { password: 'before' } })
-    expect(await now()).toMatchObject({ '{old}': { deleted: true }, '{new}': { password: 'before' } })
-  })
-
-  it('keeps what an extension has stored since, under another id', async () => {
-    const stored = { extId: 'one@example.org', data: '{"a":1}' }
-    const { write, restore, now } = await someone('extended', 'extension-storage', [
-      { id: 'old', ...stored },
-      { id: 'other', ...stored, extId: 'other@example.org' },
-    ])
-    await write(gone('old'), gone('other'), { id: 'new', ...stored, data: '{"a":2}' })
-
-    const { errors } = await restore()
-    const kept = await now()
-    await restore('--overwrite')
-
-    expect(errors).toContain('extension-storage: 1 to write, 1 different in the storage')
-    // An empty account is one for practice.
-    expect(errors).not.toContain('does not sync')
-    expect(kept).toMatchObject({ old: gone('old'), new: { data: '{"a":2}' }, other: { data: '{"a":1}' } })
-    expect(await now()).toMatchObject({ old: gone('old'), new: { data: '{"a":1}' } })
-  })
+      expect(errors).toContain(`${collection}: 1 to write, 1 different in the storage`)
+      // An empty account is one for practice.
+      expect(errors).not.toContain('does not sync')
+      expect(kept).toMatchObject({ old: gone('old'), new: newer, other: older })
+      expect(await now()).toMatchObject({ old: gone('old'), new: older })
+    },
+  )
 
   it('overwrites a login for any form with one of two, and restores the other', async () => {
     const login = { hostname: 'https://a.example', httpRealm: null, username: 'me', password: 'before' }
@@ -411,6 +434,16 @@ describe('restore', () => {
       },
     ])
     expect((await restore('--overwrite')).errors).toContain('passwords: 0 to write')
+  })
+
+  it('restores a collection that Firefox does not have', async () => {
+    const { user, restore, now } = await someone('extended', 'notes', [{ id: 'note', text: 'kept' }])
+    sandbox.remove(user, 'notes')
+
+    const { errors, code } = await restore()
+
+    expect(errors).toContain('notes: 1 to write, 0 different in the storage\n  1 written')
+    expect([code, await now()]).toEqual([0, { note: { id: 'note', text: 'kept' } }])
   })
 
   it('encrypts again what the account can no longer decrypt', async () => {

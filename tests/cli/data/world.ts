@@ -23,11 +23,14 @@ export function hasAnswered(sandbox: Sandbox, known: number, count = 1): boolean
   return sandbox.requests.storage.entries.slice(known).filter(({ status }) => status > 0).length >= count
 }
 
+// Once: it listens to the output of the process.
+const host = processHost()
+
 /** Runs a command in this process, over real files. The executable takes five times as long; tests/system and tests/examples run it. */
 export async function runHere(command: string[], environment: Record<string, string>) {
   const fake = fakeHost()
   const { stdout, stderr, onSignal } = fake
-  const code = await run(command, { ...processHost(), environment, stdout, stderr, onSignal })
+  const code = await run(command, { ...host, environment, stdout, stderr, onSignal })
   return { output: fake.out, errors: fake.err, code }
 }
 
