@@ -37,9 +37,9 @@ export interface Page {
 
 const ofInterface = `# What 1.x keeps
 
-Every name that settings files, scripts, alerts and clients can depend on. Within 1.x, none is removed or renamed, or changes its
-meaning. Any release may add new ones; ignore unknown ones. [Log events and metrics](log-events-and-metrics.md) are kept, too. Everything else may
-change: texts for people, fields of log lines, the order of lists, the layout of pages.
+Every name that settings files, scripts, alerts and clients can depend on, besides [log events and metrics](log-events-and-metrics.md). Within
+1.x, none is removed or renamed, or changes its meaning. Any release may add new ones; ignore unknown ones. Everything else may change, such as
+texts for people, fields of log lines and the order of lists.
 
 Made from the code by \`make pages\`.
 `
@@ -81,8 +81,8 @@ export function interfacePages(): Page[] {
       conclusion: `
 ## Where to go
 
-- What to do about an alert, and how to search the log: [Monitor](run.md#monitor)
-- What a line of the log means for a client: [Troubleshooting](troubleshooting.md)
+- [What to do about an alert, and how to search the log](run.md#monitor)
+- [What to do about a line of the log](troubleshooting.md)
 `,
     },
   ]

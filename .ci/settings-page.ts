@@ -11,11 +11,10 @@ import {
 
 const introduction = `# Settings
 
-Every setting with its default, by what you want to do. \`sync-bridge init\` prints them as a file, and
-\`sync-bridge check --config FILE\` lists every problem in one. [Run a bridge](run.md#configure-it) explains the file.
+Every setting with its default, by what you want to do. \`sync-bridge init\` prints them as a file. [Run a bridge](run.md#configure-it) explains
+the file.
 
-Write \`service.<name> = value\` anywhere, or \`<name> = value\` in a section \`[service]\`. Lines that start with \`#\` or \`;\` are
-comments. \`SERVICE_<NAME>\` in the environment overrides the file. A secret can be a file of its name in systemd's credentials directory.
+Lines that start with \`#\` or \`;\` are comments. A secret can be a file of its name in systemd's credentials directory.
 
 *Upstream* is the token server and the storage. A reload (SIGHUP, \`systemctl reload\`) applies the settings with a star; others need a restart.
 `
@@ -83,8 +82,8 @@ const groups: Record<string, string[]> = {
 const conclusion = `
 ## Where to go
 
-- How to install, change and monitor a bridge: [Run a bridge](run.md)
-- What the limits protect, and the forms of \`cache_url\`: [Scale it](scale.md)
+- [How to install, change and monitor a bridge](run.md)
+- [What the limits protect](scale.md#limits), and the [forms of \`cache_url\`](scale.md#redis)
 `
 
 /** Every setting with its default, its meaning and an example if needed. Throws unless each is in exactly one group. */
