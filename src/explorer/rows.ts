@@ -52,8 +52,8 @@ export function changeButton(
 ): HTMLButtonElement | null {
   if (editor?.canEdit(record.collection) !== true || editableFields(record).length === 0) return null
   // A site may have several logins.
-  const name =
-    secret === undefined ? `Edit ${title}` : `Edit the login of ${subtitle || 'nobody'} at ${title}`
+  const login = subtitle ? `login of ${subtitle}` : 'login without a user name'
+  const name = secret === undefined ? `Edit ${title}` : `Edit the ${login} at ${title}`
   const change = {
     class: 'icon-button edit',
     'aria-label': name,
