@@ -1,6 +1,6 @@
 import { UpstreamError } from '../domain/errors.ts'
 
-/** How often open calls are checked, so a call ends at most twice this time late. */
+/** How often open calls are checked, so a call ends at most this much late. */
 const checkMs = 25
 
 /**
@@ -11,16 +11,20 @@ export class Deadlines {
   readonly #open = new Set<Deadline>()
   #timer: ReturnType<typeof setInterval> | null = null
 
+  /** `now`: a monotonic clock in milliseconds. */
+  constructor(private readonly now: () => number) {}
+
   /** Begins a call; end it with `end`. `client`: absent if its disconnect does not matter. */
   open(client: { readonly signal: AbortSignal } | undefined): Deadline {
-    const deadline = new Deadline(client, this.#open)
+    const deadline = new Deadline(client, this.#open, this.now)
     this.#open.add(deadline)
     this.#timer ??= setInterval(() => this.#check(), checkMs)
     return deadline
   }
 
   #check(): void {
-    for (const deadline of this.#open) deadline.check()
+    const nowMs = this.now()
+    for (const deadline of this.#open) deadline.check(nowMs)
     if (this.#open.size > 0) return
     clearInterval(this.#timer!)
     this.#timer = null
@@ -30,13 +34,13 @@ export class Deadlines {
 /** Aborts a call when it times out or its client disconnects. */
 export class Deadline {
   readonly #controller = new AbortController()
-  /** The checks until the timeout. */
-  #checksLeft = Infinity
+  #endsAtMs = Infinity
   #timeoutError: () => unknown = () => undefined
 
   constructor(
     private readonly client: { readonly signal: AbortSignal } | undefined,
     private readonly open: Set<Deadline>,
+    private readonly now: () => number,
   ) {}
 
   /** Aborts the call. */
@@ -46,22 +50,20 @@ export class Deadline {
 
   /** Sets the timeout, replacing an earlier one; then the call is aborted with that error. */
   set(ms: number, timeoutError: () => unknown): void {
-    // The first check may come at once.
-    this.#checksLeft = 1 + Math.ceil(ms / checkMs)
+    this.#endsAtMs = this.now() + ms
     this.#timeoutError = timeoutError
   }
 
   /** Stops the timeout while nothing is expected from the other side. */
   clear(): void {
-    this.#checksLeft = Infinity
+    this.#endsAtMs = Infinity
   }
 
-  check(): void {
-    this.#checksLeft -= 1
+  check(nowMs: number): void {
     // The runtime creates the signal of a request when it is first read, so short calls never need it.
     if (this.client?.signal.aborted)
       this.#controller.abort(new UpstreamError('abandoned', 'Call aborted: the client disconnected'))
-    else if (this.#checksLeft <= 0) this.#controller.abort(this.#timeoutError())
+    else if (nowMs >= this.#endsAtMs) this.#controller.abort(this.#timeoutError())
   }
 
   abort(): void {

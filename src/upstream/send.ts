@@ -75,7 +75,7 @@ const nothing = new Uint8Array(0)
 
 /** The single entry point to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
-  const upstream = { stallMs: maxStallMs, deadlines: new Deadlines(), ...options }
+  const upstream = { stallMs: maxStallMs, deadlines: new Deadlines(options.now), ...options }
   const { permits, transport, observe, now, random, delay, stallMs } = upstream
 
   return {

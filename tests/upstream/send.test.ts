@@ -120,7 +120,7 @@ describe('createSend', () => {
     await proxy.waitFor(({ index }) => index === 0)
     jest.advanceTimersByTime(299)
     const isEarly = Bun.peek.status(failure) !== 'pending'
-    jest.advanceTimersByTime(51)
+    jest.advanceTimersByTime(26)
 
     expect(isEarly).toBe(false)
     expect(await failure).toMatchObject({ failure: 'timeout', applied: 'unknown' })
