@@ -39,9 +39,13 @@ export function movesTo(moved: BookmarkItem[], target: Target): Edit[] {
   // A neighbour that moves along is no place.
   const siblings = node.parent!.children.filter((each) => each === node || !own.has(idOf(each)))
   const index = siblings.indexOf(node) - (where === 'before' ? 1 : 0)
-  let after = siblings.slice(0, index + 1).findLast((each) => !own.has(idOf(each)))
+  const isPlace = (each: BookmarkItem) => !own.has(idOf(each))
+  let after = siblings.slice(0, index + 1).findLast(isPlace)
+  // Counts if another device has moved or deleted the one before.
+  const next = siblings.slice(index + 1).find(isPlace)
+  const before = next ? idOf(next) : null
   return moved.map((each) => {
-    const edit: Edit = { op: 'move', id: idOf(each), folder, after: after ? idOf(after) : null }
+    const edit: Edit = { op: 'move', id: idOf(each), folder, after: after ? idOf(after) : null, before }
     after = each
     return edit
   })

@@ -17,6 +17,7 @@ import {
   type ProblemCode,
   type RemoveEdit,
 } from './edit.ts'
+import { stayingChildren } from './order.ts'
 import { below, sameTags, versionOf, type Item, type Tree } from './tree.ts'
 
 /** The result of applying edits. */
@@ -33,7 +34,8 @@ export interface Applied {
  * `shown`: the tree that the edits were made for. A field that has another value in `tree` was changed by another device, and stays.
  */
 export function applyEdits(tree: Tree, edits: readonly Edit[], shown: Tree = tree): Applied {
-  const work: Work = { tree, shown, draft: new DraftTree(tree), goals: goalsOf(edits), problems: [] }
+  const draft = new DraftTree(tree)
+  const work: Work = { tree, shown, edits, draft, goals: goalsOf(edits), unmoved: new Map(), problems: [] }
   for (const edit of edits) {
     if (edit.op === 'add') add(work, edit)
     else if (edit.op === 'change') change(work, edit)
@@ -47,9 +49,12 @@ export function applyEdits(tree: Tree, edits: readonly Edit[], shown: Tree = tre
 interface Work {
   tree: Tree
   shown: Tree
+  edits: readonly Edit[]
   draft: DraftTree
   /** What the edits want in the end, by id: if it is there already, no other device has changed it. */
   goals: Map<string, Partial<ItemFields> & { parent?: string }>
+  /** What no other device has moved within a folder, by the id of the folder. */
+  unmoved: Map<string, ReadonlySet<string>>
   problems: Problem[]
 }
 
@@ -232,11 +237,27 @@ function move(work: Work, edit: MoveEdit): void {
     const message = `${itemLabel(item, id)} was moved to ${where} by another device meanwhile: it stays there`
     return report(work, edit, 'changed', id, message)
   }
+  if (now === folder && was === folder && !unmovedIn(work, folder).has(id)) {
+    const where = itemLabel(draft.get(folder), folder)
+    const message = `${itemLabel(item, id)} was moved within ${where} by another device meanwhile: it stays there`
+    return report(work, edit, 'changed', id, message)
+  }
   if (draft.isWithin(folder, id)) {
     const message = `Cannot move ${itemLabel(item, id)} into ${itemLabel(draft.get(folder), folder)}, which is in it`
     return report(work, edit, new DraftTree(shown).isWithin(folder, id) ? 'invalid' : 'changed', id, message)
   }
   draft.place(id, edit)
+}
+
+/** The items of a folder that are, among the others, where they were shown, or where the edits put them. */
+function unmovedIn({ tree, shown, edits, unmoved }: Work, folder: string): ReadonlySet<string> {
+  const known = unmoved.get(folder)
+  if (known) return known
+  const { children } = tree.items.get(folder)!
+  const befores = tree === shown ? [shown] : [shown, applyEdits(shown, edits).tree]
+  const found = new Set(befores.flatMap((before) => [...stayingChildren(before, folder, children)]))
+  unmoved.set(folder, found)
+  return found
 }
 
 function remove(work: Work, edit: RemoveEdit): void {

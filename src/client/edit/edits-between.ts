@@ -2,6 +2,7 @@ import { isRoot, type Edit, type ItemFields, type Place } from './edit.ts'
 import { applyEdits, sameField } from './apply-edits.ts'
 import { normalAddress } from './draft-tree.ts'
 import { rootTitles } from '../bookmark-places.ts'
+import { stayingChildren } from './order.ts'
 import { below, type Item, type Tree } from './tree.ts'
 
 /** The tree that edits should lead to: items that are new have an empty record or that of a backup, and no version. */
@@ -84,28 +85,6 @@ function changedFields(was: Item, item: Item): Partial<ItemFields> {
   const names = ['title', 'address', 'tags', 'keyword'] as const
   const changed = names.filter((name) => !sameField(name, was, item))
   return Object.fromEntries(changed.map((name) => [name, item[name]]))
-}
-
-/** Most of the children that are in the folder already, and in the same order: the longest increasing run of their places. */
-function stayingChildren(shown: Tree, folder: string, children: readonly string[]): Set<string> {
-  const staying = children.filter((id) => shown.items.get(id)?.parent === folder)
-  const places = staying.map((id) => shown.items.get(id)!.place)
-  /** By the length of a run: the index of its smallest last place. */
-  const ends: number[] = []
-  const previous: number[] = []
-  for (const [index, place] of places.entries()) {
-    let [low, high] = [0, ends.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (places[ends[middle]!]! < place) low = middle + 1
-      else high = middle
-    }
-    previous[index] = low > 0 ? ends[low - 1]! : -1
-    ends[low] = index
-  }
-  const found = new Set<string>()
-  for (let index = ends.at(-1) ?? -1; index >= 0; index = previous[index]!) found.add(staying[index]!)
-  return found
 }
 
 /** The place of each child: after the one before it, and before the next one that stays. */

@@ -189,6 +189,25 @@ describe('applyEdits', () => {
     ])
   })
 
+  it.each([
+    ['that another device has moved within the folder stays there, and is named', 'd', 'b', 'd a b c', 'd'],
+    ['is moved beside others that another device has moved', 'a', 'c', 'd b c a', null],
+    ['is moved to the place where it is already', 'd', null, 'd a b c', null],
+  ])('an item %s', (_, id, after, expected, named) => {
+    const order = (...ids: string[]) =>
+      readTree([folder('menu', 'places', ...ids), ...ids.map((each) => link(each, 'menu'))])
+    const edits: Edit[] = [{ op: 'move', id, folder: 'menu', after }]
+
+    const { tree, problems } = applyEdits(order('d', 'a', 'b', 'c'), edits, order('a', 'b', 'c', 'd'))
+
+    expect(shape(tree)).toBe(expected)
+    expect(problems.map(({ message }) => message)).toEqual(
+      named === null
+        ? []
+        : ['"d" was moved within "Bookmarks Menu" by another device meanwhile: it stays there'],
+    )
+  })
+
   it('removes what was shown in a folder, and tombstones all of it', () => {
     const { tree: edited, problems } = apply({ op: 'remove', id: 'f', shown: ['g', 'c', 'd'] })
 

@@ -22,6 +22,7 @@ from .edits import (
     normal_fields,
     unique_tags,
 )
+from .order import staying_children
 from .tree import Item, Tree, below, same_tags, version_of
 
 _FIELDS = ("title", "address", "tags", "keyword")
@@ -43,7 +44,7 @@ def apply_edits(tree: Tree, edits: Sequence[Edit], shown: Tree | None = None) ->
     for each address. `shown`: the tree that the edits were made for. A field that has another value in `tree` was changed by another device,
     and stays.
     """
-    work = _Work(tree, shown or tree, DraftTree(tree), _goals_of(edits))
+    work = _Work(tree, shown or tree, edits, DraftTree(tree), _goals_of(edits))
     for edit in edits:
         match edit:
             case AddEdit():
@@ -62,9 +63,12 @@ def apply_edits(tree: Tree, edits: Sequence[Edit], shown: Tree | None = None) ->
 class _Work:
     tree: Tree
     shown: Tree
+    edits: Sequence[Edit]
     draft: DraftTree
     # What the edits want in the end, by id: if it is there already, no other device has changed it.
     goals: dict[str, dict[str, Any]]
+    # What no other device has moved within a folder, by the id of the folder.
+    unmoved: dict[str, set[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
 
     def report(self, edit: Edit, code: ProblemCode, item_id: str, message: str) -> None:
@@ -233,6 +237,12 @@ def _move(work: _Work, edit: MoveEdit) -> None:
         message = f"{item_label(item, edit.id)} was moved to {where} {_ELSEWHERE}: it stays there"
         work.report(edit, "changed", edit.id, message)
         return
+    is_inside = now is not None and was is not None and now.parent == edit.folder and was.parent == edit.folder
+    if is_inside and edit.id not in _unmoved_in(work, edit.folder):
+        where = item_label(work.draft.get(edit.folder), edit.folder)
+        message = f"{item_label(item, edit.id)} was moved within {where} {_ELSEWHERE}: it stays there"
+        work.report(edit, "changed", edit.id, message)
+        return
     if work.draft.is_within(edit.folder, edit.id):
         target = item_label(work.draft.get(edit.folder), edit.folder)
         message = f"Cannot move {item_label(item, edit.id)} into {target}, which is in it"
@@ -240,6 +250,17 @@ def _move(work: _Work, edit: MoveEdit) -> None:
         work.report(edit, "invalid" if was_within else "changed", edit.id, message)
         return
     work.draft.place(edit.id, edit.folder, edit.after, edit.before)
+
+
+def _unmoved_in(work: _Work, folder: str) -> set[str]:
+    """The items of a folder that are, among the others, where they were shown, or where the edits put them."""
+    if folder not in work.unmoved:
+        children = work.tree.items[folder].children
+        befores = [work.shown]
+        if work.tree is not work.shown:
+            befores.append(apply_edits(work.shown, work.edits).tree)
+        work.unmoved[folder] = set[str]().union(*(staying_children(before, folder, children) for before in befores))
+    return work.unmoved[folder]
 
 
 def _remove(work: _Work, edit: RemoveEdit) -> None:

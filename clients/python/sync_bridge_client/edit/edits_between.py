@@ -1,6 +1,5 @@
 """The edits that lead from one tree to another."""
 
-import bisect
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -8,6 +7,7 @@ from ..bookmark_places import ROOT_TITLES
 from .apply_edits import apply_edits, same_field
 from .draft_tree import normal_address
 from .edits import AddEdit, ChangeEdit, Edit, MoveEdit, RemoveEdit, is_root
+from .order import staying_children
 from .tree import Item, Tree, below
 
 _FIELDS = ("title", "address", "tags", "keyword")
@@ -25,7 +25,7 @@ def edits_between(shown: Tree, wanted: Tree) -> list[Edit]:
     while folders:
         folder = folders.pop()
         children = [each for each in wanted.items[folder].children if each in wanted.items]
-        staying = _staying_children(shown, folder, children)
+        staying = staying_children(shown, folder, children)
         following = _following(children, staying)
         for index, each in enumerate(children):
             item, was = wanted.items[each], shown.items.get(each)
@@ -90,27 +90,6 @@ def _changed_fields(was: Item, item: Item) -> dict[str, Any]:
     if is_root(was):
         return {}
     return {name: getattr(item, name) for name in _FIELDS if not same_field(name, was, item)}
-
-
-def _staying_children(shown: Tree, folder: str, children: Sequence[str]) -> set[str]:
-    """Most of the children that are in the folder already, and in the same order: the longest increasing run of their places."""
-    staying = [each for each in children if each in shown.items and shown.items[each].parent == folder]
-    places = [shown.items[each].place for each in staying]
-    # By the length of a run: its smallest last place, and the index of that.
-    smallest: list[int] = []
-    ends: list[int] = []
-    previous: list[int] = []
-    for index, place in enumerate(places):
-        length = bisect.bisect_left(smallest, place)
-        previous.append(ends[length - 1] if length > 0 else -1)
-        smallest[length : length + 1] = [place]
-        ends[length : length + 1] = [index]
-    found: set[str] = set()
-    index = ends[-1] if ends else -1
-    while index >= 0:
-        found.add(staying[index])
-        index = previous[index]
-    return found
 
 
 def _following(children: Sequence[str], staying: Collection[str]) -> list[str]:
