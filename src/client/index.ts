@@ -35,7 +35,6 @@ export {
   type EncryptedRecord,
   type KeyPair,
 } from './crypto.ts'
-export { keyFor } from './former-keys.ts'
 export {
   describeRecord,
   faultOf,
@@ -58,7 +57,6 @@ export {
   type VisitedPage,
 } from './engines.ts'
 export { ClientError, type AccountField } from './errors.ts'
-export { applyEdits, type Applied } from './edit/apply-edits.ts'
 export type {
   AddEdit,
   ChangeEdit,
@@ -71,13 +69,10 @@ export type {
   RecordEdit,
   RemoveEdit,
 } from './edit/edit.ts'
-export { requestsOf, type RecordWrite } from './edit/edit-requests.ts'
-export { editsBetween, type WantedTree } from './edit/edits-between.ts'
-export { newId } from './edit/models.ts'
 export type { Edits, SaveOptions, SaveResult } from './edit/save.ts'
 export type { Saved, SavedRecord, WrittenRecord } from './edit/saved.ts'
-export { below, folderCalled, pathOf, readTree, type Item, type ItemKind, type Tree } from './edit/tree.ts'
-export type { Fields } from './fields.ts'
+export { folderCalled, type Item, type ItemKind, type Tree } from './edit/tree.ts'
+export { textOf, type Fields } from './fields.ts'
 export { exportFormats, type Exported } from './export-formats.ts'
 export { deviceTabs, type DeviceTabs, type Everything } from './record-formats.ts'
 export { forHtml, forMarkdown, forSpreadsheet, printable, jsonText, markdownLink } from './safe-text.ts'

@@ -30,23 +30,37 @@ afterAll(async () => {
 })
 
 describe('the features of both packages', () => {
+  const python = readFileSync(join(root, 'clients/python/sync_bridge_client/__init__.py'), 'utf8')
+  const pythonNames = Array.from(python.matchAll(/^ {4}"(\w+)",$/gm), ([, name]) => name!)
+
+  it('have the same names, but for the types of Python', () => {
+    const inPython = new Set(pythonNames)
+    const isClass = (name: string) => /^[A-Z][a-z]/.test(name)
+    const underscored = Object.keys(packageExports).map((name) => {
+      const words = name.replaceAll(/(?<!^)[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+      return isClass(name) ? name : inPython.has(words.toUpperCase()) ? words.toUpperCase() : words
+    })
+
+    expect(underscored.filter((name) => !isClass(name)).toSorted()).toEqual(
+      pythonNames.filter((name) => !isClass(name)).toSorted(),
+    )
+    expect(underscored.filter((name) => isClass(name) && !inPython.has(name))).toEqual([])
+  })
+
   it('are a table of names that exist', () => {
     const guide = readFileSync(join(root, 'docs/clients.md'), 'utf8')
     const [table] = guide.match(/^\| To \| Use \|\n(?:\|.*\n)+/m)!
     const names = Array.from(table.matchAll(/`([\w.]+)`/g), ([, name]) => name!)
-    const python = readFileSync(join(root, 'clients/python/sync_bridge_client/__init__.py'), 'utf8')
     const pythonClient = readFileSync(join(root, 'clients/python/sync_bridge_client/sync_client.py'), 'utf8')
-    const exported = (name: string) =>
-      name.startsWith('client.') ? name.slice(7) in SyncClient.prototype : name in packageExports
-    const exportedInPython = (name: string) => {
-      const words = name.replace('client.', '').replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-      if (name.startsWith('client.')) return pythonClient.includes(`    def ${words}(`)
-      return [words, words.toUpperCase()].some((each) => python.includes(`    "${each}",\n`))
+    const isMissing = (name: string) => {
+      if (!name.startsWith('client.')) return !(name in packageExports)
+      const method = name.slice(7)
+      const words = method.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+      return !(method in SyncClient.prototype) || !pythonClient.includes(`    def ${words}(`)
     }
 
     expect(names.length).toBeGreaterThan(20)
-    expect(names.filter((name) => !exported(name))).toEqual([])
-    expect(names.filter((name) => !exportedInPython(name))).toEqual([])
+    expect(names.filter(isMissing)).toEqual([])
   })
 })
 

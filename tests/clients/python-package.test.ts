@@ -9,6 +9,8 @@ import {
   deviceTabs,
   exportFormats,
   faultOf,
+  folderCalled,
+  folderNamed,
   formatAccount,
   isReadable,
   isUsable,
@@ -243,6 +245,15 @@ function inPython(edit: Edit): object {
     after,
     before: before ?? '',
     ...more,
+  }
+}
+
+/** What is found, or the message of the error. */
+function orMessage(find: () => string): string {
+  try {
+    return find()
+  } catch (error) {
+    return (error as Error).message
   }
 }
 
@@ -628,6 +639,14 @@ describe('files and readers', () => {
             ...text.split('\n'),
           ])
         }
+      const tree = readTree(of('bookmarks'))
+      const named = (find: () => string) => orMessage(find).toWellFormed()
+      expect(outcome.folders).toEqual(
+        (outcome.wanted as string[]).map((wanted) => [
+          named(() => folderCalled(tree, wanted).id),
+          named(() => folderNamed(data.bookmarks, wanted).record.stored.id),
+        ]),
+      )
       expect(outcome.said).toEqual(
         records.map(({ collection, clear }) =>
           [describeRecord(collection, clear), nameRecord(collection, clear)]

@@ -31,6 +31,8 @@ from sync_bridge_client import (
     describe_record,
     device_tabs,
     fault_of,
+    folder_called,
+    folder_named,
     format_account,
     is_readable,
     is_usable,
@@ -240,7 +242,22 @@ def files() -> Any:
         + [fault_of(each.collection, each.clear or {}), is_usable(each.collection, each.clear or {})]
         for each in everything
     ]
-    return {"texts": texts, "said": said}
+    tree = read_tree(records["bookmarks"])
+    titles = [item.title for item in tree.items.values()]
+    # Half a character is U+FFFD in Python, and stays in JavaScript.
+    wanted = [*tree.items, *(title for title in titles if "\ufffd" not in title), "MENU"]
+    folders = [
+        [named(lambda: folder_called(tree, each).id), named(lambda: folder_named(data["bookmarks"], each).record.stored.id)]
+        for each in wanted
+    ]
+    return {"texts": texts, "said": said, "wanted": wanted, "folders": folders}
+
+
+def named(find: Callable[[], str]) -> str:
+    try:
+        return find()
+    except ClientError as error:
+        return str(error)
 
 
 def stored_records(given: List[Dict[str, Any]]) -> List[SyncRecord]:

@@ -21,7 +21,7 @@ from .crypto import (
 from .edit.edits import AddEdit, ChangeEdit, Edit, MoveEdit, Problem, RemoveEdit
 from .edit.save import SaveResult
 from .edit.saved import Saved, SavedRecord
-from .edit.tree import Item, Tree
+from .edit.tree import Item, Tree, folder_called
 from .engines import (
     Bookmark,
     Device,
@@ -49,7 +49,7 @@ from .errors import AccountField, ClientError
 from .export_formats import EXPORT_FORMATS
 from .fields import text_of
 from .record_formats import DeviceTabs, device_tabs
-from .safe_text import for_html, for_markdown, for_spreadsheet, json_text, markdown_link, printable, printable_line
+from .safe_text import for_html, for_markdown, for_spreadsheet, json_text, markdown_link, printable
 from .sync_client import SyncClient, connect
 from .transactions import TransactionRequest
 from .tokens import is_renewable, renew_token, revoke_refresh_token
@@ -107,6 +107,7 @@ __all__ = [
     "device_tabs",
     "encrypt_record",
     "fault_of",
+    "folder_called",
     "folder_named",
     "folders_named",
     "for_html",
@@ -122,7 +123,6 @@ __all__ = [
     "name_record",
     "parse_account",
     "printable",
-    "printable_line",
     "read_account_file",
     "read_bookmark",
     "read_device",

@@ -1,7 +1,9 @@
 """The tree of bookmarks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
 
 from .answers import StoredRecord
 from .bookmark_places import ROOT_TITLES, TOP_ID, places_of
@@ -148,26 +150,52 @@ def flattened(tops: Iterable[BookmarkNode]) -> list[Placed]:
     return placed
 
 
-def folders_named(tops: Iterable[BookmarkNode], wanted: str) -> list[BookmarkNode]:
-    """Finds folders by id, or else by title, however its accents are composed and whatever kinds of spaces it has."""
-    folders = _folders_of(tops)
-    by_id = [node for node in folders if node.record.stored.id == wanted]
-    return by_id or [node for node in folders if composed(node.title) == composed(text_of(wanted))]
+Folder = TypeVar("Folder")
 
 
-def folder_named(tops: Iterable[BookmarkNode], wanted: str) -> BookmarkNode:
-    """Finds the only folder with this id or title. Raises ClientError if there is none, or several."""
-    tops = list(tops)
-    found = folders_named(tops, wanted)
+class Named(NamedTuple, Generic[Folder]):
+    """A folder that can be named by its id or title; `path` has the titles of its folders, separated by slashes."""
+
+    id: str
+    title: str
+    path: Callable[[], str]
+    folder: Folder
+
+
+def only_named(folders: Iterable[Named[Folder]], wanted: str) -> Folder:
+    """Finds the only one of these folders with this id or title. Raises ClientError if there is none, or several."""
+    folders = list(folders)
+    found = _named(folders, wanted)
     if len(found) == 1:
-        return found[0]
+        return found[0].folder
     if found:
-        ids = ", ".join(node.record.stored.id + (f" (in {node.path})" if node.path else "") for node in found)
+        ids = ", ".join(each.id + (f" (in {path})" if (path := each.path()) else "") for each in found)
         raise ClientError(f"There are {len(found)} folders {quoted(wanted)}: use one of these ids: {ids}")
-    meant = next((node for node in _folders_of(tops) if folded(node.title) == folded(text_of(wanted))), None)
+    meant = next((each for each in folders if folded(each.title) == folded(text_of(wanted))), None)
     hint = f": did you mean {quoted(meant.title)}?" if meant else ""
     raise ClientError(f"There is no folder {quoted(wanted)}{hint}")
 
 
-def _folders_of(tops: Iterable[BookmarkNode]) -> list[BookmarkNode]:
-    return [node for node in walk(tops) if node.kind == "folder"]
+def folders_named(tops: Iterable[BookmarkNode], wanted: str) -> list[BookmarkNode]:
+    """Finds folders by id, or else by title, however its accents are composed and whatever kinds of spaces it has."""
+    return [each.folder for each in _named(_folders_of(tops), wanted)]
+
+
+def folder_named(tops: Iterable[BookmarkNode], wanted: str) -> BookmarkNode:
+    """Finds the only folder with this id or title. Raises ClientError if there is none, or several."""
+    return only_named(_folders_of(tops), wanted)
+
+
+def _named(folders: list[Named[Folder]], wanted: str) -> list[Named[Folder]]:
+    by_id = [each for each in folders if each.id == wanted]
+    return by_id or [each for each in folders if composed(each.title) == composed(text_of(wanted))]
+
+
+def _folders_of(tops: Iterable[BookmarkNode]) -> list[Named[BookmarkNode]]:
+    folders = [node for node in walk(tops) if node.kind == "folder"]
+    # On demand: in a deep tree, all paths together are long.
+    return [Named(node.record.stored.id, node.title, partial(_path_of, node), node) for node in folders]
+
+
+def _path_of(node: BookmarkNode) -> str:
+    return node.path

@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal
 
 from ..answers import StoredRecord
 from ..bookmark_places import ROOT_TITLES, TOP_ID, places_of
+from ..bookmarks import Named, only_named
 from ..collection import SyncRecord
 from ..crypto import ClearRecord
 from ..engines import read_bookmark
@@ -163,6 +165,17 @@ def path_of(tree: Tree, item: Item) -> list[str]:
         path.append(above.title)
         above = tree.items.get(above.parent)
     return path[::-1]
+
+
+def folder_called(tree: Tree, wanted: str) -> Item:
+    """Finds the only folder with this id or title. Raises ClientError if there is none, or several."""
+    folders = [item for item in tree.items.values() if item.kind == "folder"]
+    # On demand: in a deep tree, all paths together are long.
+    return only_named((Named(item.id, item.title, partial(_path, tree, item), item) for item in folders), wanted)
+
+
+def _path(tree: Tree, item: Item) -> str:
+    return " / ".join(path_of(tree, item))
 
 
 def same_tags(one: Iterable[str], other: Iterable[str]) -> bool:
