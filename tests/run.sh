@@ -35,19 +35,12 @@ if [ $# -gt 0 ]; then
   run "$@"
 else
   files() { find "$@" -name '*.test.ts' | sort | grep -vxF -f <(printf '%s\n' "${left_out[@]:-none}"); }
-  others=$(files tests -not -path 'tests/browser/*' -not -path 'tests/firefox/*' -not -path 'tests/attacks/*' \
-    -not -path 'tests/costs/*' -not -name troubleshooting.test.ts)
-  # Files of a worker share the modules that they import, which saves a tenth of the time.
-  run --parallel=3 --no-isolate $others
-  # Browsers render without a GPU, so two of them use the whole machine.
-  browsers=$(files tests/browser tests/firefox)
-  [ -z "$browsers" ] || run --parallel=2 --no-isolate $browsers
-  # Tests that measure CPU time, or whose process must only be delayed by the test itself, run with at most one other.
-  measured=$(files tests/costs tests/operate/troubleshooting.test.ts)
+  # Files of a worker share the modules that they import, which saves a tenth of the time. Three workers, because many tests wait.
+  main=$(files tests -not -path 'tests/attacks/*' -not -path 'tests/costs/*' -not -name troubleshooting.test.ts)
+  run --parallel=3 --no-isolate $main
+  # Tests that measure CPU time, or what an attack costs other users, run with at most one other.
+  measured=$(files tests/attacks tests/costs tests/operate/troubleshooting.test.ts)
   [ -z "$measured" ] || run --parallel=2 $measured
-  # Alone, so that only the bridge decides how an attack affects other users.
-  attacks=$(files tests/attacks)
-  [ -z "$attacks" ] || run $attacks
 fi
 
 count() { grep -Eo "^ *[0-9]+ $1\$" "$log" | awk '{ total += $1 } END { print total + 0 }'; }

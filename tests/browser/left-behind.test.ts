@@ -34,10 +34,11 @@ interface Desktop {
   history: string
 }
 
-/** A new profile of this browser, and a folder with a program `xdg-open` that opens it. */
-function desktop(name: string, profile: string): Desktop {
+/** A new profile of this browser, and a folder with a program `xdg-open` that opens it, also at these links. */
+function desktop(name: string, profile: string, links: string[]): Desktop {
   const pidFile = join(profile, 'test-pid')
-  const command = `echo $$ > ${pidFile}; exec ${dieWithParent('TERM').join(' ')} ${browsers[name]!(profile)} "$@" 2>/dev/null`
+  const quoted = links.map((link) => `'${link}'`).join(' ')
+  const command = `echo $$ > ${pidFile}; exec ${dieWithParent('TERM').join(' ')} ${browsers[name]!(profile)} "$@" ${quoted} 2>/dev/null`
   const folder = makeFolder({ 'xdg-open': `#!/bin/sh\nexport HOME=${profile}\n${command}\n` })
   chmodSync(join(folder, 'xdg-open'), 0o755)
   return { profile, path: `${folder}:/usr/bin:/bin`, pidFile, history: join(profile, histories[name]!) }
@@ -57,13 +58,14 @@ function holding(files: [path: string, bytes: Buffer][], text: string): string[]
   return files.filter(([, bytes]) => forms.some((form) => bytes.includes(form))).map(([path]) => path)
 }
 
-/** Ends a browser once it has started, and has written a page to its history, which takes Chromium ten seconds. */
-async function close({ pidFile, history }: Desktop, page: string): Promise<void> {
+/** Ends a browser once it has started, and has written these pages to its history, which takes Chromium ten seconds. */
+async function close({ pidFile, history }: Desktop, pages: string[]): Promise<void> {
   await eventually('the browser has started', () => existsSync(pidFile) && statSync(pidFile).size > 0)
   const pid = Number(readFileSync(pidFile, 'utf8'))
-  await eventually('its history is written', () =>
-    [history, `${history}-wal`].some((path) => existsSync(path) && readFileSync(path).includes(page)),
-  )
+  await eventually('its history is written', () => {
+    const written = [history, `${history}-wal`].filter(existsSync).map((path) => readFileSync(path))
+    return pages.every((page) => written.some((bytes) => bytes.includes(page)))
+  })
   process.kill(pid, 'SIGTERM')
   await eventually('the browser has ended', () => !existsSync(`/proc/${pid}`))
 }
@@ -82,26 +84,31 @@ describe.each(Object.keys(browsers))('%s', (name) => {
       (await shown.line(/^(http\S+\/explore#\S+)$/))[1]!,
       (await shown.line(/^ {2}(http\S+\/docs#\S+)$/))[1]!,
     ]
+    const used = () => shown.lines.filter((line) => line.startsWith('The link was used')).length
+    // Chromium without a window opens only one page.
+    const [besides, apart] = name === 'Firefox' ? [links, []] : [[], links]
+    const first = desktop(name, makeFolder(), besides)
+    const others = apart.map((link) => desktop(name, makeFolder(), [link]))
+    const addressOf = (link: string) => link.replace(/#.*/, '')
     const openedBy = async (own: Desktop) => {
       const environment = { PATH: own.path, DISPLAY: ':none', SYNC_BRIDGE_ACCOUNT: account }
       await using opened = start(['open'], { environment })
-      await eventually('the page has got the account', () => opened.errors().includes('The link was used'))
+      await eventually('its page has got the account', () => opened.errors().includes('The link was used'))
       await eventually('it has read everything', () => wasRead(sandbox.requests.storage.entries))
-      await close(own, `${new URL(/http:\S+#/.exec(opened.errors())![0]).origin}/explore`)
+      await eventually('both other pages have got theirs', () => used() === links.length)
+      const page = addressOf(/http:\S+#/.exec(opened.errors())![0])
+      await close(own, [`${new URL(page).origin}/explore`, ...besides.map(addressOf)])
     }
-    const used = () => shown.lines.filter((line) => line.startsWith('The link was used')).length
     const visited = async (own: Desktop, link: string) => {
-      const visit = Bun.spawn([join(own.path.split(':')[0]!, 'xdg-open'), link], { env: { PATH: own.path } })
+      const visit = Bun.spawn([join(own.path.split(':')[0]!, 'xdg-open')], { env: { PATH: own.path } })
       await eventually('both pages have got the account', () => used() === links.length)
-      await close(own, link.replace(/#.*/, ''))
+      await close(own, [addressOf(link)])
       await visit.exited
     }
-    const desktops = Array.from({ length: 3 }, () => desktop(name, makeFolder()))
-    const [first, second, third] = desktops as [Desktop, Desktop, Desktop]
 
     // Together, because each browser waits before it writes its history.
-    await Promise.all([openedBy(first), visited(second, links[0]!), visited(third, links[1]!)])
-    const files = desktops.flatMap(({ profile }) => filesIn(profile))
+    await Promise.all([openedBy(first), ...apart.map((link, index) => visited(others[index]!, link))])
+    const files = [first, ...others].flatMap(({ profile }) => filesIn(profile))
     const secrets = ['BEARER_TOKEN', 'SYNC_KEY'].flatMap((line) =>
       [
         sample,

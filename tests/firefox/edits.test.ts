@@ -13,7 +13,7 @@ import { newId, type Item } from './records.ts'
 import { startWorld, type World } from './world.ts'
 
 const missing = ' (NOT RUN: there is no Firefox; "make test-tools" installs firefox-esr)'
-const rounds = Number(process.env.FIREFOX_EDITS ?? 15)
+const rounds = Number(process.env.FIREFOX_EDITS ?? 6)
 
 describe.skipIf(firefoxPath === null)(
   `a real Firefox and edits${firefoxPath === null ? missing : ''}`,

@@ -1,6 +1,5 @@
 import { writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
-import { startBrowser, type TestBrowser } from '../browser/browser.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { freePort } from '../support/free-port.ts'
 import { listens, startProgram, temporaryFolder, type Program } from '../support/processes.ts'
@@ -9,17 +8,14 @@ import { listens, startProgram, temporaryFolder, type Program } from '../support
 
 const folder = temporaryFolder()
 let bridge: TestBridge
-let browser: TestBrowser
 
 beforeAll(async () => {
   bridge = await startTestBridge()
   const records = Array.from({ length: 40 }, (_, index) => ({ id: `r${index}`, payload: 'x'.repeat(200) }))
   bridge.sandbox.write(bridge.user, 'history', records)
-  browser = await startBrowser()
 })
 
 afterAll(async () => {
-  await browser?.stop()
   await bridge?.stop()
   folder[Symbol.dispose]()
 })
@@ -132,28 +128,5 @@ describe.each([apache, nginx, caddy])('behind $name, which compresses', ({ codin
       }
     }
     expect(encodings).toContain(coding)
-  })
-
-  it('Chromium gets every address a second time', async () => {
-    // A page of another origin, because those of the bridge may call nothing.
-    const application = Bun.serve({ port: 0, hostname: '127.0.0.1', fetch: () => new Response('') })
-    const page = await browser.open(application.url.href, { mayFail: true })
-
-    const statuses = await page.evaluate(
-      async ([paths, headers]) => {
-        const found: [string, number][] = []
-        for (const path of [...paths, ...paths]) {
-          const response = await fetch(path, { headers })
-          await response.text()
-          found.push([path, response.status])
-        }
-        return found
-      },
-      [addresses().map((path) => origin + path), bridge.identityOf(bridge.user)] as const,
-    )
-    await browser.endPages()
-    await application.stop(true)
-
-    expect(statuses.filter(([, status]) => status !== 200)).toEqual([])
   })
 })

@@ -299,38 +299,23 @@ describe('the container image', () => {
   })
 })
 
-const hasArmEmulator =
-  Bun.which('curl') !== null &&
-  Bun.which('qemu-aarch64-static') !== null &&
-  existsSync('/usr/aarch64-linux-gnu/lib')
+const hasArmEmulator = Bun.which('qemu-aarch64-static') !== null && existsSync('/usr/aarch64-linux-gnu/lib')
 
 describe.skipIf(!hasArmEmulator)('a release for arm64', () => {
   const own = folder.file('arm64')
 
   beforeAll(() => make(own, 'linux-arm64'), 300_000)
 
-  it('has an image whose sandbox works on that processor', async () => {
+  it('has an image whose executable starts on that processor', async () => {
     const { root, config } = await unpack(join(own, imageFile.replace('amd64', 'arm64')))
-    const port = freePort()
-    const emulator = ['qemu-aarch64-static', '-L', root] as const
-    const isReady = async () => (await fetch(`http://127.0.0.1:${port}/v1/`)).ok
 
-    await using sandbox = await startProgram(
-      [...emulator, join(root, 'usr/bin/sync-bridge'), 'sandbox', '--port', String(port)],
-      isReady,
+    const printed = await runProgram(
+      words`qemu-aarch64-static -L ${root} ${root}/usr/bin/sync-bridge --version`,
     )
 
-    // It is logged when the port is open.
-    const announced = () => /^ *\. (\S+)\n/m.exec(sandbox.output())
-    await eventually('the account is announced', () => announced() !== null)
-    const [, account] = announced()!
-    const path = '$BRIDGE_URL/v1/buckets/$BUCKET/collections/bookmarks/records?_limit=2'
-    const headers = '-H "Authorization: Bearer $BEARER_TOKEN" -H "X-KeyID: $KEY_ID"'
-    const read = await runProgram(['sh', '-c', `. ${account}; curl -sS ${headers} "${path}"`])
-
     expect(config.architecture).toBe('arm64')
-    expect(JSON.parse(read).data).toHaveLength(2)
-  }, 300_000)
+    expect(printed).toContain(product.version)
+  })
 
   it('has a Debian package', async () => {
     const deb = join(own, packageFile.replace('amd64', 'arm64'))
