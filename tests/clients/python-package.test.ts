@@ -1043,6 +1043,21 @@ describe('client.edit', () => {
     expect(menu).toMatchObject({ title: 'Changed', children: ['other', id] })
   })
 
+  itWithPython(`are taken back in parts if they do not fit into one transaction${why}`, async () => {
+    const { file } = await someone()
+    proxy.plan(() => null)
+
+    const { outcome } = await play('divided', file)
+
+    expect(outcome).toEqual({
+      before: 60,
+      refused:
+        'Nothing was written: this takes 62 requests in one transaction, and the bridge allows 25 (service.batch_max_requests). Change fewer items at once',
+      after: [],
+      parts: 3,
+    })
+  })
+
   itWithPython(`says that writes are not enabled${why}`, async () => {
     const { file } = await someone()
     await using closed = await startTestBridge({ tokenServerUrl: bridge.sandbox.tokenServerUrl })

@@ -326,6 +326,24 @@ def edited() -> Any:
     return {"steps": steps, "written": [result.written for result in (added, changed, login, removed)], "id": new_id != ""}
 
 
+def divided() -> Any:
+    """Adds a folder of sixty bookmarks in parts, and takes them back in parts; what must not be divided is refused."""
+    c = client()
+    folder = AddEdit(id="aaaaaaaaaaaa", kind="folder", title="Many")
+    links = [AddEdit(address=f"https://{index}.example/", folder="aaaaaaaaaaaa") for index in range(60)]
+    added = c.edit([folder, *links])
+    refused = ""
+    try:
+        c.remove("bookmarks", ["aaaaaaaaaaaa"])
+    except ClientError as error:
+        refused = str(error)
+    before = len(c.tree().items["aaaaaaaaaaaa"].children)
+    parts: List[int] = []
+    if added.saved is not None:
+        c.undo(added.saved, lambda saved: parts.append(len(saved.after)))
+    return {"before": before, "refused": refused, "after": list(c.tree().items["unfiled"].children), "parts": len(parts)}
+
+
 def hostile() -> Any:
     """What a program does with a client, for a bridge of each address: how often that was done, refused, or ended otherwise."""
     outcomes: Dict[str, Any] = {"done": 0, "refused": 0, "failures": []}

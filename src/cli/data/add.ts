@@ -32,6 +32,7 @@ export const addCommand: CommandFactory = (perform) =>
         return withAccount(given, host, { writes: ['bookmarks'] }, async (session) => {
           const { tell } = session
           const links = urls.length > 0 ? urls.map((url) => ({ url, title })) : readLinks(await readInput())
+          if (links.length === 0) throw new UsageError('Nothing to add: standard input has no address')
           const path = makeFolder === undefined ? [] : makeFolder.split('/').filter((name) => name.trim())
           const log = new UndoLog(session, 'add', undo)
           const known = log.resume([links, folder, path, tags])

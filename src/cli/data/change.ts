@@ -1,6 +1,7 @@
 import { applyEdits } from '../../client/edit/apply-edits.ts'
 import { modelOf } from '../../client/edit/models.ts'
 import { readTree } from '../../client/edit/tree.ts'
+import { ClientError } from '../../client/errors.ts'
 import { describeRecord } from '../../client/engines.ts'
 import { planOf } from './edit-plan.ts'
 import { printableLine } from '../../client/safe-text.ts'
@@ -67,12 +68,13 @@ export async function showOrMakeAll(
       const described = describe(change)
       await printLines(host, described.lines)
       const isWritten = write && described.summary !== ''
-      const made = isWritten ? await log.savePart(edits, { collection, shown }) : null
+      const made = isWritten ? await log.savePart(edits, { collection, shown, inParts: true }) : null
       problems.push(...(made ? made.problems.map(({ message }) => message) : described.problems))
       totals.add(collection, described.summary)
     }
   } catch (error) {
-    log.end([...totals.lines, 'interrupted'].join('; '))
+    const isWritten = totals.lines.length > 0 || !(error instanceof ClientError) || error.mayBeApplied
+    log.end(isWritten ? [...totals.lines, 'interrupted'].join('; ') : '')
     throw error
   }
   const { lines } = totals

@@ -13,12 +13,17 @@ interface RequestObserverOptions {
   send: NonNullable<ClientOptions['fetch']>
   /** Gets a line for each request; null: they are not shown. */
   show: ((line: string) => void) | null
+  /** Prints a line. */
+  tell(line: string): void
   places: Places
   /** The address of the token server. */
   tokenServerUrl: string
   /** A monotonic clock in ms. */
   now(): number
 }
+
+/** A person who waits longer without a word would think that nothing happens. */
+const quietMs = 5000
 
 /**
  * Sees the requests of a command and the calls of its own bridge. A failure gets its cause, which the bridge never sends over HTTP; one with
@@ -28,6 +33,8 @@ export class RequestObserver implements Insider {
   #failure: UpstreamError | null = null
   #failedTarget: Target = 'token'
   readonly #working = new Set<Target>()
+  /** When the last request began; null once it was said that it takes longer. */
+  #quietSinceMs: number | null = null
 
   constructor(private readonly options: RequestObserverOptions) {}
 
@@ -36,7 +43,20 @@ export class RequestObserver implements Insider {
       `  ${names[target]}: ${method} ${status ?? failure ?? 'aborted'}, ${Math.round(ms)} ms`,
     )
     if (failure === null) this.#working.add(target)
-    else this.#failedTarget = target
+    else {
+      this.#failedTarget = target
+      this.#sayThatItWaits()
+    }
+  }
+
+  /** Once for each request, because its bridge tries again by itself, for minutes if a write is in doubt. */
+  #sayThatItWaits(): void {
+    const { tell, now } = this.options
+    if (this.#quietSinceMs === null || now() - this.#quietSinceMs < quietMs) return
+    this.#quietSinceMs = null
+    tell(
+      `The ${names[this.#failedTarget]} does not respond: still trying. You can stop, and run this again later`,
+    )
   }
 
   upstreamFailed(error: UpstreamError): void {
@@ -52,6 +72,7 @@ export class RequestObserver implements Insider {
   readonly fetch = async (url: string, init: RequestInit): Promise<Response> => {
     const { send, show, now } = this.options
     const startedAtMs = now()
+    this.#quietSinceMs = startedAtMs
     const response = await send(url, init)
     show?.(`${init.method} ${shownAddress(url)} ${response.status}, ${Math.round(now() - startedAtMs)} ms`)
     const failure = this.#failure

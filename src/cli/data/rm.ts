@@ -50,6 +50,8 @@ export const rmCommand: CommandFactory = (perform) =>
     .action(
       perform((host, collection, ids = [], { site, write = false, undo, ...given }) => {
         if (site === undefined && ids.length === 0) throw new UsageError('Missing ID')
+        // Such as a variable of a script that is not set.
+        if (ids.includes('')) throw new UsageError('An ID is empty')
         if (site !== undefined && !siteOf[collection])
           throw new UsageError('--site only applies to history and passwords')
         return withAccount(given, host, { writes: write ? [collection] : [] }, async (session) => {

@@ -82,6 +82,7 @@ export async function withBridge(
   const observer = new RequestObserver({
     send: fetch,
     show: verbose ? tell : null,
+    tell,
     places: { tokenServer: tokenServerPlace, authority: 'trust that with --ca FILE' },
     tokenServerUrl,
     now: host.monotonicNow,

@@ -49,7 +49,8 @@ export interface Intent {
 }
 
 const maxEntries = 20
-const maxBytes = 200_000_000
+/** Of all entries of an account. */
+const maxUndoBytes = 200_000_000
 
 type Owner = Pick<Account, 'bucket' | 'keyId'>
 
@@ -98,7 +99,7 @@ function readEntry(folder: string, number: number): UndoEntry | null {
   try {
     const bytes = statSync(pathOf(folder, number)).size
     // A command that writes in parts only estimates its size.
-    if (bytes > 2 * maxBytes) return null
+    if (bytes > 2 * maxUndoBytes) return null
     const [first = '', ...more] = readFileSync(pathOf(folder, number), 'utf8').split('\n')
     const lines = [fieldsOf(JSON.parse(first)), ...more.map(readLine)]
     // Newest first, as an interrupted command that was continued keeps them.
@@ -177,6 +178,8 @@ function writeEntry(folder: string, { number, ...entry }: UndoEntry, host: Pick<
 export class UndoLog {
   readonly #session: Session
   readonly #command: string
+  readonly #maxBytes: number
+  /** Whether what is overwritten is kept. */
   #isOn: boolean
   #entry: UndoEntry | null = null
   readonly #folder: string
@@ -188,10 +191,11 @@ export class UndoLog {
   #former: Saved[] = []
 
   /** Throws `ClientError` if the environment names no place for it. */
-  constructor(session: Session, command: string, isOn: boolean) {
+  constructor(session: Session, command: string, isOn: boolean, maxBytes = maxUndoBytes) {
     this.#session = session
     this.#command = command
     this.#isOn = isOn
+    this.#maxBytes = maxBytes
     this.#folder = isOn ? undoFolder(session.client.account, session.host) : ''
   }
 
@@ -219,8 +223,9 @@ export class UndoLog {
 
   /** Saves edits, and keeps what they overwrite. Rejects with `ClientError`. */
   async save(edits: Edits, options: SaveOptions = {}): Promise<SaveResult> {
+    const onWrite = (saved: Saved, written: number) => this.#replace(saved, written > 0)
     try {
-      return await this.#session.client.edit(edits, { ...options, onWrite: (saved) => this.#onWrite(saved) })
+      return await this.#session.client.edit(edits, { ...options, onWrite })
     } catch (error) {
       // What an interrupted run may have written can still be taken back.
       const mayBeApplied = !(error instanceof ClientError) || error.mayBeApplied || this.#former.length > 0
@@ -230,33 +235,44 @@ export class UndoLog {
   }
 
   /** Keeps what is about to be overwritten. Throws `ClientError` if that fails, or the user declines to go on without. */
-  #onWrite(saved: Saved): void {
+  #replace(saved: Saved, isPartly: boolean): void {
     if (!this.#isOn) return
+    const effect = isPartly ? 'Only a part was written' : 'Nothing was written'
     const bytes = JSON.stringify(saved).length
-    if (bytes > maxBytes) return this.#askWithout(bytes)
+    if (bytes > this.#maxBytes) {
+      this.#askWithout(bytes, effect, isPartly)
+      // Of what was refused, nothing is there to be taken back.
+      if (!isPartly && this.#former.length === 0) this.#drop()
+      return
+    }
     try {
       const { number } = (this.#entry ??= this.#begin())
       this.#entry = { ...this.#newEntry(number), saved: [saved, ...this.#former] }
       writeEntry(this.#folder, this.#entry, this.#session.host)
     } catch (error) {
-      throw this.#cannotKeep(error, 'Nothing was written')
+      throw this.#cannotKeep(error, effect, isPartly)
     }
   }
 
   /** Saves some of the edits of a command, and keeps what they overwrite, beside what others of it did. Rejects with `ClientError`. */
   savePart(edits: Edits, options: SaveOptions): Promise<SaveResult> {
-    return this.#session.client.edit(edits, { ...options, onWrite: (saved) => this.keep(saved) })
+    const onWrite = (saved: Saved, written: number) => {
+      this.expect(JSON.stringify(saved).length, saved.collection, written > 0)
+      this.keep(saved, written > 0)
+    }
+    return this.#session.client.edit(edits, { ...options, onWrite })
   }
 
   /** Asks whether to go on without a way back if what is to be kept of a part is too large. Throws `ClientError` if not. */
-  expect(bytes: number, part: string): void {
+  expect(bytes: number, part: string, isPartly = false): void {
     if (!this.#isOn) return
     this.#bytes += bytes
-    if (this.#bytes > maxBytes) this.#askWithout(this.#bytes, `${part} is not written`)
+    const effect = isPartly ? `Only a part of ${part} was written` : `${part} is not written`
+    if (this.#bytes > this.#maxBytes) this.#askWithout(this.#bytes, effect, isPartly)
   }
 
   /** Keeps a part of what is about to be overwritten. Throws `ClientError`. */
-  keep(saved: Saved): void {
+  keep(saved: Saved, isPartly = false): void {
     if (!this.#isOn) return
     try {
       if (this.#entry === null) {
@@ -265,39 +281,60 @@ export class UndoLog {
       }
       addLine(this.#folder, this.#entry.number, { saved: [saved] })
     } catch (error) {
-      throw this.#cannotKeep(error, 'Not written')
+      throw this.#cannotKeep(error, 'Not written', isPartly)
     }
   }
 
-  /** Says how to take back the parts that were kept; `summary` says in numbers what was done, empty if nothing was. */
-  end(summary: string): void {
-    if (!this.#isOn || this.#entry === null) return
-    const { number } = this.#entry
-    if (summary === '') this.#drop()
-    else {
-      addLine(this.#folder, number, { summary })
-      this.#session.tell(`To take this back: sync-bridge undo ${number} --write`)
-    }
-    this.#rotate()
-  }
-
-  #cannotKeep(error: unknown, effect: string): ClientError {
+  #cannotKeep(error: unknown, effect: string, isPartly: boolean): ClientError {
     const reason = error instanceof ClientError ? error.message : `${this.#folder} (${reasonOf(error)})`
     return new ClientError(
       `${effect}: what this changes cannot be saved: ${reason}. Use --no-undo to change it without a way back`,
+      { mayBeApplied: isPartly },
     )
+  }
+
+  #askWithout(bytes: number, effect: string, isPartly: boolean): void {
+    const size = `${Math.ceil(bytes / 1_000_000)} MB`
+    const question = `What this changes is too large to be saved (${size}): it cannot be undone. Change it anyway?`
+    const remedy = 'Use --no-undo to change it without a way back'
+    try {
+      if (!isConfirmed(question, `${question.replace(' Change it anyway?', '')} ${remedy}`, effect))
+        throw new ClientError(effect)
+    } catch (error) {
+      throw new ClientError((error as Error).message, { mayBeApplied: isPartly })
+    }
+    this.#isOn = false
   }
 
   /** Keeps what was written in the end, and says how to take it back. `summary` says in numbers what was done. */
   finish(saved: Saved | null, summary: string): void {
-    if (!this.#isOn || this.#entry === null) return
-    const { number } = this.#entry
     const all = [...(saved ? [saved] : []), ...this.#former]
-    if (all.length === 0) this.#drop()
-    else {
-      writeEntry(this.#folder, { ...this.#newEntry(number), summary, saved: all }, this.#session.host)
-      this.#session.tell(`To take this back: sync-bridge undo ${number} --write`)
-    }
+    // What is too large is not kept, but a part before it may be.
+    const kept = this.#isOn ? all : (this.#entry?.saved ?? [])
+    const isDone = summary !== '' && kept.length > 0
+    this.#close(isDone, ({ number }) =>
+      writeEntry(this.#folder, { ...this.#newEntry(number), summary, saved: kept }, this.#session.host),
+    )
+  }
+
+  /** The same for parts that were kept; an empty `summary` says that nothing was written. */
+  end(summary: string): void {
+    this.#close(summary !== '', ({ number }) => addLine(this.#folder, number, { summary }))
+  }
+
+  #close(isDone: boolean, write: (entry: UndoEntry) => void): void {
+    if (this.#entry === null) return
+    const { tell } = this.#session
+    if (isDone) {
+      try {
+        write(this.#entry)
+      } catch (error) {
+        // It is kept already, as what an interrupted command may have written.
+        tell((error as Error).message)
+      }
+      const what = this.#isOn ? 'this' : 'the part of this that was saved'
+      tell(`To take ${what} back: sync-bridge undo ${this.#entry.number} --write`)
+    } else this.#drop()
     this.#rotate()
   }
 
@@ -309,6 +346,7 @@ export class UndoLog {
 
   #drop(): void {
     if (this.#entry) rmSync(pathOf(this.#folder, this.#entry.number), { force: true })
+    this.#entry = null
   }
 
   /** Takes the next free number. */
@@ -325,14 +363,6 @@ export class UndoLog {
     }
   }
 
-  #askWithout(bytes: number, effect = 'Nothing was written'): void {
-    const question = `What this changes is too large to be saved (${Math.round(bytes / 1_000_000)} MB): it cannot be undone. Change it anyway?`
-    if (!isConfirmed(question, 'Use --no-undo to change it without a way back', effect))
-      throw new ClientError(effect)
-    this.#isOn = false
-    this.#drop()
-  }
-
   /** Removes the oldest entries beyond the limits. */
   #rotate(): void {
     let [count, bytes] = [0, 0]
@@ -341,7 +371,7 @@ export class UndoLog {
       count += 1
       bytes += statSync(path, { throwIfNoEntry: false })?.size ?? 0
       // The newest has just been promised.
-      if (count > maxEntries || (bytes > maxBytes && count > 1)) rmSync(path, { force: true })
+      if (count > maxEntries || (bytes > this.#maxBytes && count > 1)) rmSync(path, { force: true })
     }
   }
 }

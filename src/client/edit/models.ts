@@ -8,9 +8,9 @@ import {
   recordRequestsOf,
   type RecordSet,
 } from './record-edits.ts'
-import { readTree, type Tree } from './tree.ts'
+import { below, readTree, type Tree } from './tree.ts'
 import type { ReadOptions, SyncRecord } from '../collection.ts'
-import type { Edit, Problem, RecordEdit } from './edit.ts'
+import type { Edit, Problem, RecordEdit, RemoveEdit } from './edit.ts'
 
 type AnyEdit = Edit | RecordEdit
 
@@ -28,6 +28,8 @@ export interface Model<State> {
   plan(state: State, edits: readonly AnyEdit[], shown: State): { problems: Problem[]; writes: RecordWrite[] }
   /** Whether edits may be written in several transactions. */
   isDivisible(edits: readonly AnyEdit[]): boolean
+  /** The same edits, of which each beginning leaves a valid state. */
+  divided(edits: readonly AnyEdit[], state: State, shown: State): readonly AnyEdit[]
   between(shown: State, wanted: State): AnyEdit[]
 }
 
@@ -55,7 +57,20 @@ const bookmarks: Model<Tree> = {
     return { problems: applied.problems, writes: requestsOf(tree, applied.tree) }
   },
   isDivisible: (edits) => edits.every(({ op }) => op === 'add' || op === 'move'),
+  divided: (edits, tree, shown) =>
+    (edits as Edit[]).flatMap((edit) => (edit.op === 'remove' ? removalsOf(edit, tree, shown) : [edit])),
   between: editsBetween,
+}
+
+/** The removal of a folder as one of each item, contents first: a folder that is gone before them would leave them to the folder above. */
+function removalsOf(edit: RemoveEdit, tree: Tree, shown: Tree): Edit[] {
+  const listed = new Set(edit.shown ?? below(shown, edit.id).map(({ id }) => id))
+  const inside = below(tree, edit.id).filter(({ id }) => listed.has(id))
+  const removals = inside.toReversed().map(({ id, kind }): Edit => {
+    const contents = kind === 'folder' ? below(tree, id).map((item) => item.id) : []
+    return { op: 'remove', id, shown: contents.filter((each) => listed.has(each)) }
+  })
+  return [...removals, edit]
 }
 
 /** With more ids than this, reading everything is faster. */
@@ -78,6 +93,7 @@ function recordsOf(collection: string): Model<RecordSet> {
       return { problems: applied.problems, writes: recordRequestsOf(set, applied.set) }
     },
     isDivisible: () => true,
+    divided: (edits) => edits,
     between: recordEditsBetween,
   }
 }

@@ -30,8 +30,16 @@ export interface SaveOptions {
   collection?: string
   /** The records that the edits were made for, if they were read before. */
   shown?: Iterable<SyncRecord>
-  /** Called before each write, with what undoes everything so far; nothing is written if it throws. */
-  onWrite?(saved: Saved): Promise<void> | void
+  /**
+   * Called before each write, with what undoes everything so far, and the number of records that were written before; nothing more is written
+   * if it throws.
+   */
+  onWrite?(saved: Saved, written: number): Promise<void> | void
+  /**
+   * Whether edits that do not fit into one transaction are written in several, even if they depend on each other; each leaves a valid tree.
+   * @default only additions and moves, and those of records that are no bookmarks
+   */
+  inParts?: boolean
   signal?: AbortSignal
 }
 
@@ -64,7 +72,7 @@ export type Edits = readonly (Edit | RecordEdit)[] | ((tree: Tree) => Edit[])
 export async function save(
   client: EditClient,
   given: Edits,
-  { collection = 'bookmarks', shown, onWrite, signal }: SaveOptions = {},
+  { collection = 'bookmarks', shown, onWrite, inParts = false, signal }: SaveOptions = {},
 ): Promise<SaveResult> {
   const model = modelOf(collection)
   const fixed = typeof given === 'function' ? null : model.complete(given)
@@ -73,6 +81,8 @@ export async function save(
   let records: Map<string, SyncRecord> | null = null
   let written = 0
   let lost: unknown = null
+  /** The number of records that fits into the storage's transaction, once it has refused more. */
+  let limit = Infinity
   for (let attempts = 0; attempts < maxAttempts;) {
     // A lost response is followed by a look at what is there: the edits are applied to that.
     records ??= await model.load(client, fixed ?? [], signal).catch((error: unknown) => {
@@ -84,13 +94,16 @@ export async function save(
     const edits = fixed ?? model.complete((given as (state: Tree) => Edit[])(state))
     const { problems, writes } = model.plan(state, edits, base)
     refuseInvalid(problems)
-    const part = writes.length === 0 ? [] : await fitting(client, model, edits, { state, base, writes })
+    const isDivisible = inParts || model.isDivisible(edits)
+    const divide = () => model.divided(edits, state, base!)
+    const fit = { state, base, writes, limit, effect: effectOf(written) }
+    const part = await fitting(client, model, isDivisible ? divide : null, fit)
     const result = () => ({ problems, written, saved: savings.saved, records: [...records!.values()] })
     if (part.length === 0) return result()
     signal?.throwIfAborted()
     const requests = await Promise.all(part.map((write) => requestOf(client, collection, write)))
     const saved = await savings.add(requests, records)
-    await onWrite?.(saved)
+    await onWrite?.(saved, written)
     let answer: Awaited<ReturnType<EditClient['strictTransaction']>>
     try {
       answer = await client.strictTransaction(requests)
@@ -106,6 +119,12 @@ export async function save(
     // A strict transaction that was refused has written nothing, whatever it answers for each request.
     if (accepted < responses.length) {
       if (!isStrict) written += accepted
+      const isTooLarge = part.length > 1 && responses.every(({ status }) => status === 413)
+      // A part that is larger can't be divided further.
+      if (isDivisible && isTooLarge && part.length <= limit) {
+        limit = part.length >> 1
+        continue
+      }
       refuseOthers(responses, part, written > 0, collection)
       attempts += 1
       records = null
@@ -123,19 +142,27 @@ export async function save(
   }
   if (lost) throw lost
   throw new ClientError(
-    `Cannot save: other devices changed the same records ${maxAttempts} times meanwhile. Run it again`,
+    `${effectOf(written)}: other devices changed the same records ${maxAttempts} times meanwhile. Run it again`,
     { status: 412, mayBeApplied: written > 0 },
   )
 }
 
-/** Takes back saved edits, except for what was changed since. Rejects with `ClientError`. */
+/** For a message. */
+function effectOf(written: number): string {
+  return written > 0 ? 'Only a part was written' : 'Nothing was written'
+}
+
+/**
+ * Takes back saved edits, except for what was changed since; in several transactions if they do not fit into one, as the edits may have been.
+ * Rejects with `ClientError`.
+ */
 export async function undo(
   client: EditClient,
   saved: Saved,
   options: Omit<SaveOptions, 'collection' | 'shown'> = {},
 ): Promise<SaveResult> {
   const { edits, shown } = await undoing(client, saved, options.signal)
-  return save(client, edits, { ...options, collection: saved.collection, shown })
+  return save(client, edits, { ...options, collection: saved.collection, shown, inParts: true })
 }
 
 /** Reads all bookmarks as a tree. */
@@ -151,35 +178,46 @@ function refuseInvalid(problems: Problem[]): void {
 }
 
 /**
- * The writes that one transaction takes: all of them, or as many as belong to the first edits if these don't depend on each other. Rejects
- * with `ClientError` if they do: a folder that is deleted in parts comes back in part.
+ * The writes that one transaction takes: all of them, or as many as belong to the first edits of `divide`. Rejects with `ClientError` if they
+ * must not be divided.
  */
 async function fitting<State>(
   client: EditClient,
   model: Model<State>,
-  edits: readonly (Edit | RecordEdit)[],
-  { state, base, writes }: { state: State; base: State; writes: RecordWrite[] },
+  divide: (() => readonly (Edit | RecordEdit)[]) | null,
+  { state, base, writes, limit, effect }: Fitting<State>,
 ): Promise<RecordWrite[]> {
-  if (writes.length <= alwaysFits) return writes
+  if (writes.length <= Math.min(alwaysFits, limit)) return writes
   const { maxRequests } = await client.info()
-  const fits = (some: RecordWrite[]) => some.length <= maxRequests && bytesOf(some) <= maxBytes
+  const most = Math.min(maxRequests, limit)
+  const fits = (some: RecordWrite[]) => some.length <= most && bytesOf(some) <= maxBytes
   if (fits(writes)) return writes
   let part = writes
-  if (model.isDivisible(edits)) {
-    let [low, high] = [1, edits.length]
+  if (divide !== null) {
+    const divided = divide()
+    let [low, high] = [1, divided.length]
     while (low < high) {
       const middle = (low + high + 1) >> 1
-      if (fits(model.plan(state, edits.slice(0, middle), base).writes)) low = middle
+      if (fits(model.plan(state, divided.slice(0, middle), base).writes)) low = middle
       else high = middle - 1
     }
     // Edits that change nothing may come before one that does.
-    for (part = []; part.length === 0; low += 1) part = model.plan(state, edits.slice(0, low), base).writes
+    for (part = []; part.length === 0; low += 1) part = model.plan(state, divided.slice(0, low), base).writes
   }
   if (part.length <= maxRequests) return part
   throw new ClientError(
-    `Nothing was written: this takes ${part.length} requests in one transaction, and the bridge allows ${maxRequests}. Its operator can raise service.batch_max_requests, or change fewer items at once`,
+    `${effect}: this takes ${part.length} requests in one transaction, and the bridge allows ${maxRequests} (service.batch_max_requests). Change fewer items at once`,
     { status: 413 },
   )
+}
+
+interface Fitting<State> {
+  state: State
+  base: State
+  writes: RecordWrite[]
+  limit: number
+  /** What was written before, for a message. */
+  effect: string
 }
 
 /** The size of the encrypted records, roughly. */
@@ -210,11 +248,16 @@ function refuseOthers(
   isPartly: boolean,
   collection: string,
 ): void {
+  const effect = isPartly ? 'Only a part was written' : 'Nothing was written'
+  if (responses.length > alwaysFits && responses.every(({ status }) => status === 413))
+    throw new ClientError(
+      `${effect}: the storage does not take ${responses.length} records at once. Change fewer items at once`,
+      { status: 413, mayBeApplied: isPartly },
+    )
   const index = responses.findIndex(({ status }) => status !== 200 && status !== 412)
   if (index < 0) return
   const { status, body } = responses[index]!
   const { id, record } = part[index]!
-  const effect = isPartly ? 'Only a part was written' : 'Nothing was written'
   const what =
     status === 405
       ? `writes to ${collection} are not enabled on this bridge`
@@ -238,9 +281,14 @@ function explained(error: unknown, requests: TransactionRequest[], written: numb
   if (!(error instanceof ClientError)) return error
   const { status, errno, field } = error
   const mayBeApplied = written > 0
-  const effect = mayBeApplied ? 'Only a part was written' : 'Nothing was written'
   const size = `${requests.length} records of ${JSON.stringify(requests).length} bytes are too large for one transaction of this bridge`
   const reason =
     status === 413 ? `${size} (service.max_request_bytes). Change fewer items at once` : error.message
-  return new ClientError(`${effect}: ${reason}`, { status, errno, field, mayBeApplied, cause: error })
+  return new ClientError(`${effectOf(written)}: ${reason}`, {
+    status,
+    errno,
+    field,
+    mayBeApplied,
+    cause: error,
+  })
 }

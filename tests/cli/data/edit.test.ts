@@ -640,6 +640,17 @@ describe('add', () => {
     expect([code, shown()]).toEqual([2, expect.stringContaining('Missing URL')])
   })
 
+  it('says that there is nothing to add', async () => {
+    const { run } = await someone()
+
+    const { errors, code } = await run(['add'], {}, '\n')
+
+    expect([code, errors]).toEqual([
+      2,
+      'sync-bridge: Nothing to add: standard input has no address\nTry "sync-bridge add --help".\n',
+    ])
+  })
+
   it('leaves none unlisted when four add to one folder at once', async () => {
     const { run, records, clear } = await someone()
     const names = ['p', 'q', 'r', 's']

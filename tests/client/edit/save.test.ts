@@ -183,7 +183,9 @@ describe('save', () => {
     const error = await racing.edit([edits[0]!]).catch(({ message }: ClientError) => message)
 
     expect(count).toBe(5)
-    expect(error).toBe('Cannot save: other devices changed the same records 5 times meanwhile. Run it again')
+    expect(error).toBe(
+      'Nothing was written: other devices changed the same records 5 times meanwhile. Run it again',
+    )
     expect(await account.clear('a')).toMatchObject({ title: 'Title a' })
   })
 
@@ -254,13 +256,56 @@ describe('save', () => {
     ])
     const removing = await own.edit([{ op: 'remove', id: 'in' }]).catch(({ message }: ClientError) => message)
     const reason =
-      'Nothing was written: this takes 42 requests in one transaction, and the bridge allows 12. Its operator can raise service.batch_max_requests, or change fewer items at once'
+      'Nothing was written: this takes 42 requests in one transaction, and the bridge allows 12 (service.batch_max_requests). Change fewer items at once'
     expect(removing).toBe(reason)
 
     const records = await all(own.collection('bookmarks').records())
     expect(complaints(records)).toEqual([])
     expect(readTree(records).items.get('in')!.children).toEqual(ids)
     expect(added.written).toBeGreaterThan(41)
+
+    // What was written in parts is taken back in parts, each of which leaves a valid tree.
+    const torn: string[] = []
+    let transactions = 0
+    const undone = await own.undo(added.saved!, {
+      async onWrite() {
+        transactions += 1
+        torn.push(...complaints(await all(own.collection('bookmarks').records())))
+      },
+    })
+    expect([undone.problems, torn, transactions]).toEqual([[], [], 4])
+    expect(readTree(await all(own.collection('bookmarks').records())).items.get('unfiled')!.children).toEqual(
+      [],
+    )
+  })
+
+  it('writes in parts what the storage does not take at once, or says so', async () => {
+    await using small = await startTestBridge({
+      writable: ['bookmarks'],
+      settings: { batch_max_requests: '100' },
+      sandbox: { limits: { max_total_records: 15, max_post_records: 15 } },
+    })
+    const own = new SyncClient(accountAt(small))
+    await replaceKeys(small)
+    await upload(small, 'bookmarks', root('unfiled'), root('menu'))
+    const ids = Array.from({ length: 40 }, (_, index) => `n${index}`)
+
+    const added = await own.edit(
+      ids.map((id): Edit => ({ op: 'add', id, address: `https://${id}.example/` })),
+    )
+    const removal = own.remove('bookmarks', ids)
+    await expect(removal).rejects.toMatchObject({
+      message:
+        'Nothing was written: the storage does not take 41 records at once. Change fewer items at once',
+      mayBeApplied: false,
+    })
+    const kept = readTree(await all(own.collection('bookmarks').records())).items.get('unfiled')!.children
+    await own.undo(added.saved!)
+
+    expect(kept).toEqual(ids)
+    expect(readTree(await all(own.collection('bookmarks').records())).items.get('unfiled')!.children).toEqual(
+      [],
+    )
   })
 
   it('adds, changes and deletes other records', async () => {

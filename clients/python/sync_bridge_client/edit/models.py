@@ -11,10 +11,10 @@ from typing import Any, Protocol
 from ..collection import SyncRecord
 from .apply_edits import apply_edits
 from .edit_requests import RecordWrite, requests_of
-from .edits import AddEdit, Edit, MoveEdit, Problem
+from .edits import AddEdit, Edit, MoveEdit, Problem, RemoveEdit
 from .edits_between import edits_between
 from .record_edits import RecordSet, apply_record_edits, read_record_set, record_edits_between, record_requests_of
-from .tree import Tree, read_tree
+from .tree import Tree, below, read_tree
 
 # More ids make reading everything faster.
 _MAX_IDS = 400
@@ -43,6 +43,9 @@ class Model(Protocol):
 
     def is_divisible(self, edits: Sequence[Edit]) -> bool:
         """Whether edits may be written in several transactions."""
+
+    def divided(self, edits: Sequence[Edit], state: Any, shown: Any) -> list[Edit]:
+        """The same edits, of which each beginning leaves a valid state."""
 
     def between(self, shown: Any, wanted: Any) -> list[Edit]: ...
 
@@ -79,8 +82,27 @@ class _Bookmarks:
     def is_divisible(self, edits: Sequence[Edit]) -> bool:
         return all(isinstance(edit, AddEdit | MoveEdit) for edit in edits)
 
+    def divided(self, edits: Sequence[Edit], state: Tree, shown: Tree) -> list[Edit]:
+        found: list[Edit] = []
+        for edit in edits:
+            if isinstance(edit, RemoveEdit):
+                found += _removals_of(edit, state, shown)
+            found.append(edit)
+        return found
+
     def between(self, shown: Tree, wanted: Tree) -> list[Edit]:
         return edits_between(shown, wanted)
+
+
+def _removals_of(edit: RemoveEdit, tree: Tree, shown: Tree) -> list[Edit]:
+    """The removal of what is in a folder, contents first: a folder that is gone before them would leave them to the folder above."""
+    listed = {item.id for item in below(shown.items, edit.id)} if edit.shown is None else set(edit.shown)
+    removals: list[Edit] = []
+    for item in reversed(below(tree.items, edit.id)):
+        if item.id in listed:
+            contents = below(tree.items, item.id) if item.kind == "folder" else []
+            removals.append(RemoveEdit(item.id, shown=[each.id for each in contents if each.id in listed]))
+    return removals
 
 
 class _OtherRecords:
@@ -104,6 +126,9 @@ class _OtherRecords:
 
     def is_divisible(self, _: Sequence[Edit]) -> bool:
         return True
+
+    def divided(self, edits: Sequence[Edit], _: RecordSet, __: RecordSet) -> list[Edit]:
+        return list(edits)
 
     def between(self, shown: RecordSet, wanted: RecordSet) -> list[Edit]:
         return record_edits_between(shown, wanted)

@@ -1,6 +1,7 @@
 """Writes the result of edits in one transaction."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -59,11 +60,15 @@ def save(
     collection: str = "bookmarks",
     shown: Iterable[SyncRecord] | None = None,
     on_write: OnWrite | None = None,
+    in_parts: bool = False,
 ) -> SaveResult:
     """Applies edits to what is stored now, and writes the result in one transaction.
 
     If a record has changed meanwhile, reads again and applies the same edits to that, five times at most. Raises ClientError: nothing was
     written then, unless its message says so.
+
+    `in_parts`: whether edits that do not fit into one transaction are written in several, even if they depend on each other; each leaves a
+    valid tree. Otherwise, this is done for additions and moves, and for records that are no bookmarks.
     """
     model = model_of(collection)
     completed = model.complete(list(edits))
@@ -72,6 +77,8 @@ def save(
     records: dict[str, SyncRecord] | None = None
     written = 0
     lost: ClientError | None = None
+    # The number of records that fits into the storage's transaction, once it has refused more.
+    limit = sys.maxsize
     attempts = 0
     while attempts < _MAX_ATTEMPTS:
         if records is None:
@@ -81,7 +88,8 @@ def save(
         base = state if base is None else base
         problems, writes = model.plan(state, completed, base)
         _refuse_invalid(problems)
-        part = _fitting(client, model, completed, state, base, writes)
+        is_divisible = in_parts or model.is_divisible(completed)
+        part = _fitting(client, model, completed if is_divisible else None, state, base, writes, limit, _effect_of(written))
         if not part:
             return SaveResult(problems, written, savings.saved, list(records.values()))
         payloads = {write.id: client.encrypt(collection, write.record) for write in part}
@@ -93,7 +101,7 @@ def save(
             responses, is_strict = client.strict_transaction(requests)
         except ClientError as error:
             if not error.may_be_applied:
-                raise _with_size(error, requests) from error
+                raise _explained(error, requests, written) from error
             # A lost response is followed by a look at what is there: the edits are applied to that.
             lost, records = error, None
             attempts += 1
@@ -102,7 +110,12 @@ def save(
         if accepted < len(responses):
             # A strict transaction that was refused has written nothing, whatever it answers for each request.
             written += 0 if is_strict else accepted
-            _refuse_others(responses, part, is_strict, collection)
+            is_too_large = len(part) > 1 and all(response.status == 413 for response in responses)
+            # A part that is larger can't be divided further.
+            if is_divisible and is_too_large and len(part) <= limit:
+                limit = len(part) // 2
+                continue
+            _refuse_others(responses, part, written > 0, collection)
             records = None
             attempts += 1
             continue
@@ -118,13 +131,21 @@ def save(
     if lost is not None:
         raise lost
     times = f"other devices changed the same records {_MAX_ATTEMPTS} times meanwhile"
-    raise ClientError(f"Cannot save: {times}. Run it again", status=412)
+    raise ClientError(f"{_effect_of(written)}: {times}. Run it again", status=412, may_be_applied=written > 0)
+
+
+def _effect_of(written: int) -> str:
+    """For a message."""
+    return "Only a part was written" if written > 0 else "Nothing was written"
 
 
 def undo(client: EditClient, saved: Saved, on_write: OnWrite | None = None) -> SaveResult:
-    """Takes back saved edits, except for what was changed since. Raises ClientError."""
+    """Takes back saved edits, except for what was changed since. Raises ClientError.
+
+    In several transactions if they do not fit into one, as the edits may have been.
+    """
     edits, shown = undoing(client, saved)
-    return save(client, edits, saved.collection, shown, on_write)
+    return save(client, edits, saved.collection, shown, on_write, in_parts=True)
 
 
 def _load(
@@ -145,23 +166,31 @@ def _refuse_invalid(problems: Iterable[Problem]) -> None:
 
 
 def _fitting(
-    client: EditClient, model: Model, edits: Sequence[Edit], state: Any, base: Any, writes: list[RecordWrite]
+    client: EditClient,
+    model: Model,
+    edits: Sequence[Edit] | None,
+    state: Any,
+    base: Any,
+    writes: list[RecordWrite],
+    limit: int,
+    effect: str,
 ) -> list[RecordWrite]:
-    """The writes that one transaction takes: all, or as many as belong to the first edits if these don't depend on each other.
+    """The writes that one transaction takes: all, or as many as belong to the first edits.
 
-    Raises ClientError if they do: a folder that is deleted in parts comes back in part.
+    Raises ClientError if they must not be divided: `edits` is None then.
     """
-    if len(writes) <= _ALWAYS_FITS:
+    if len(writes) <= min(_ALWAYS_FITS, limit):
         return writes
     most = client.info().max_requests
 
     def fits(some: Sequence[RecordWrite]) -> bool:
-        return len(some) <= most and sum(300 + 1.4 * len(json.dumps(write.record)) for write in some) <= _MAX_BYTES
+        return len(some) <= min(most, limit) and sum(300 + 1.4 * len(json.dumps(write.record)) for write in some) <= _MAX_BYTES
 
     if fits(writes):
         return writes
     part = writes
-    if model.is_divisible(edits):
+    if edits is not None:
+        edits = model.divided(edits, state, base)
         low, high = 1, len(edits)
         while low < high:
             middle = (low + high + 1) // 2
@@ -177,8 +206,9 @@ def _fitting(
     if len(part) <= most:
         return part
     needed = f"this takes {len(part)} requests in one transaction, and the bridge allows {most}"
-    remedy = "Its operator can raise service.batch_max_requests, or change fewer items at once"
-    raise ClientError(f"Nothing was written: {needed}. {remedy}", status=413)
+    raise ClientError(
+        f"{effect}: {needed} (service.batch_max_requests). Change fewer items at once", status=413
+    )
 
 
 def _request_of(collection: str, write: RecordWrite, payload: str) -> TransactionRequest:
@@ -187,18 +217,20 @@ def _request_of(collection: str, write: RecordWrite, payload: str) -> Transactio
 
 
 def _refuse_others(
-    responses: Sequence[TransactionResponse], part: Sequence[RecordWrite], is_strict: bool, collection: str
+    responses: Sequence[TransactionResponse], part: Sequence[RecordWrite], is_partly: bool, collection: str
 ) -> None:
     """Raises ClientError for a refusal that applying the edits again can't help."""
+    effect = "Only a part was written" if is_partly else "Nothing was written"
+    if len(responses) > _ALWAYS_FITS and all(response.status == 413 for response in responses):
+        what = f"the storage does not take {len(responses)} records at once. Change fewer items at once"
+        raise ClientError(f"{effect}: {what}", status=413, may_be_applied=is_partly)
     for write, response in zip(part, responses, strict=True):
         if response.status in (200, 412):
             continue
-        is_partly = not is_strict and any(each.status == 200 for each in responses)
-        effect = "Only a part was written" if is_partly else "Nothing was written"
         what = f"writes to {collection} are not enabled on this bridge"
         if response.status != 405:
             what = _reason_of(response.status, write, response.body)
-        raise ClientError(f"{effect}: {what}", status=response.status)
+        raise ClientError(f"{effect}: {what}", status=response.status, may_be_applied=is_partly)
 
 
 def _reason_of(status: int, write: RecordWrite, body: Mapping[str, Any]) -> str:
@@ -209,12 +241,17 @@ def _reason_of(status: int, write: RecordWrite, body: Mapping[str, Any]) -> str:
     return f"{quoted(write.id)} was refused: {status} {text_of(body.get('message'))}".rstrip()
 
 
-def _with_size(error: ClientError, requests: Sequence[TransactionRequest]) -> ClientError:
-    """Says how large a refused transaction was."""
-    if error.status != 413:
-        return error
-    size = sum(len(str((request.data or {}).get("payload", ""))) for request in requests)
-    what = f"{len(requests)} records of {size} bytes are too large for one transaction of this bridge"
+def _explained(error: ClientError, requests: Sequence[TransactionRequest], written: int) -> ClientError:
+    """Says how large a refused transaction was, and whether earlier ones were written."""
+    reason = str(error)
+    if error.status == 413:
+        size = sum(len(str((request.data or {}).get("payload", ""))) for request in requests)
+        what = f"{len(requests)} records of {size} bytes are too large for one transaction of this bridge"
+        reason = f"{what} (service.max_request_bytes). Change fewer items at once"
     return ClientError(
-        f"Nothing was written: {what} (service.max_request_bytes). Change fewer items at once", status=413
+        f"{_effect_of(written)}: {reason}",
+        field=error.field,
+        status=error.status,
+        errno=error.errno,
+        may_be_applied=written > 0,
     )
