@@ -191,26 +191,6 @@ describe('restore', () => {
     expect([restored.code, listed.code, watched.code]).toEqual([3, 1, 1])
   })
 
-  it('reports what was written when it fails midway', async () => {
-    const { user, folder } = someone('stopped')
-    await writeForms(user, idsOf(52))
-    await run(user, ['backup', folder])
-    sandbox.remove(user, 'forms')
-    await using proxy = await startFaultProxy({ target: bridge.url })
-    let batches = 0
-    proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 3 ? { kind: 'reset-after' } : null))
-
-    const command = ['restore', folder, 'forms', '--write']
-    const stopped = await run(user, command, { BRIDGE_URL: proxy.url })
-    const again = await run(user, command)
-
-    const unknown = 'No response: the write may have been applied. Check before you repeat it.\n'
-    expect(stopped.said).toMatch(/ {2}50 written\nTo take this back: sync-bridge undo \d+ --write\n/)
-    expect(stopped.said).toEndWith(unknown)
-    expect(stopped.code).toBe(1)
-    expect(again.said).toContain('forms: 0 to write, 0 different')
-  })
-
   it('writes folders first, for a Firefox that syncs after it has failed midway', async () => {
     const { user, folder } = someone('folders')
     const ids = ['a-folder', 'z-folder', ...Array.from({ length: 60 }, (_, index) => `made${index}`)]

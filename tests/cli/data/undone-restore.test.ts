@@ -132,9 +132,9 @@ describe('undo of a restore', () => {
     expect(nothing.said).toContain('There is nothing to take back for this account')
   })
 
-  it('takes back what an interrupted restore has written', async () => {
+  it('takes back what a restore has written that failed midway, which says how much that is', async () => {
     const { user, folder } = someone('broken off')
-    await writeForms(user, idsOf(60))
+    await writeForms(user, idsOf(52))
     await run(user, ['backup', folder])
     sandbox.remove(user, 'forms')
     await using proxy = await startFaultProxy({ target: bridge.url })
@@ -142,11 +142,16 @@ describe('undo of a restore', () => {
     proxy.plan(({ path }) => (path === '/v1/batch' && ++batches === 3 ? { kind: 'reset-after' } : null))
 
     const stopped = await run(user, ['restore', folder, 'forms', '--write'], { BRIDGE_URL: proxy.url })
-    const written = sandbox.records(user, 'forms').length
+    const again = await run(user, ['restore', folder, 'forms'])
     const undone = await run(user, ['undo', '--write'])
 
-    expect(stopped.said).toContain('To take this back: sync-bridge undo 1 --write\n')
-    expect([written > 50, undone.code, await livingOf(user, 'forms')]).toEqual([true, 0, {}])
+    expect(stopped.said).toContain('  50 written\nTo take this back: sync-bridge undo 1 --write\n')
+    expect(stopped.said).toEndWith(
+      'No response: the write may have been applied. Check before you repeat it.\n',
+    )
+    // What was lost is the response, so the rest is there, too.
+    expect(again.said).toContain('forms: 0 to write, 0 different')
+    expect([stopped.code, undone.code, await livingOf(user, 'forms')]).toEqual([1, 0, {}])
   })
 
   it('keeps only the ids of what it adds', async () => {
