@@ -48,18 +48,18 @@ export const settingsSchema = {
     '10',
     'Time after which an unresponsive worker is replaced',
   ),
-  http_scheme: optional(choice('http', 'https'), 'https', 'Scheme of generated URLs; none: http'),
+  http_scheme: optional(choice('http', 'https'), 'https', 'Scheme of generated URLs; if none, http'),
   http_host: optional(
     address.publicHost,
     'sync.example.org',
-    "Public address in URLs; none: the request's Host",
+    "Public address in URLs; if none, the request's Host",
   ),
   http_api_version: setting(apiVersion, '1.5', 'Version for clients; its first number starts every path'),
   project_name: setting(text, 'Sync Bridge', 'Name shown in the root view'),
   project_docs: optional(
     address.link,
     'https://example.org/docs',
-    "Link to documentation; none: the bridge's own",
+    "Link to documentation; if none, the bridge's own",
   ),
   error_info_link: optional(address.link, 'https://example.org/help', 'Link in responses to internal errors'),
   token_server_url: setting(

@@ -243,7 +243,7 @@ describe('the pages for operators', () => {
       lists: ['| Lists that stream |', limits.lists],
       listsPerHost: ['| Lists that stream from', limits.listsPerHost],
       listsPerUser: ['| Lists that stream to', limits.listsPerUser],
-      rootViews: ['| Root views', limits.rootViews],
+      rootViews: ['| Requests of `/v1/`', limits.rootViews],
       waitMs: ['| Wait for a turn', seconds(limits.waitMs)],
       memoryBytes: ['| Memory held', mebibytes(limits.memoryBytes)],
       batchResponseBytes: ['| Responses to the reads', mebibytes(limits.batchResponseBytes)],

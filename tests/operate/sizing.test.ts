@@ -38,7 +38,7 @@ describe('the section "Sizing"', () => {
         'of them without cached credentials; calls to the token server': text(none),
         'calls to the storage a second': text(calls),
         processors: text(processors),
-        'processes, one more not counted': String(Math.ceil(processors / 0.7)),
+        'processes, without a spare one': String(Math.ceil(processors / 0.7)),
         'Redis, in MB': text((users / 2) * (b / 1000)),
       }
     })

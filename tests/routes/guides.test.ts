@@ -31,7 +31,7 @@ describe('GET /docs/guides', () => {
     const pages = [...new Glob('docs/*.md').scanSync('.')].map((path) => basename(path, '.md'))
 
     expect(pages.filter((name) => !linksOf(text).includes(name))).toEqual([])
-    expect(front).toContain('<span>How to install a bridge for yourself or for others, with TLS,')
+    expect(front).toContain('<span>How to install a bridge, with TLS,')
     expect(front).not.toContain('<span></span>')
   })
 

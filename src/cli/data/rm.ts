@@ -42,7 +42,7 @@ export const rmCommand: CommandFactory = (perform) =>
     .addOption(
       new Option(
         '--site <HOST>',
-        'all of this site and its subdomains, such as example.org; history, passwords',
+        'in history or passwords: all of this site and its subdomains, such as example.org',
       ),
     )
     .option('--write', 'delete')
