@@ -56,6 +56,9 @@ async function readPassword(stderr: { write(text: string): unknown }): Promise<s
   )
   const password = text?.replace(/\r?\n$/, '') ?? ''
   if (password === '') throw new ClientError('Nothing was changed: the password is empty')
+  // Such as an arrow key that was pressed to correct it.
+  if (/[^\P{Cc}\n]/u.test(password))
+    throw new ClientError('Nothing was changed: the password has a control character')
   if (password.includes('\n')) throw new ClientError('Nothing was changed: the password has several lines')
   return password
 }

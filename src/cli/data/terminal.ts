@@ -61,9 +61,21 @@ async function readTerminal(isEnough: (text: string) => boolean): Promise<string
   let text = ''
   for await (const piece of process.stdin as AsyncIterable<string>) {
     if (piece.includes(interrupt)) return null
-    text += piece.replaceAll('\r\n', '\n').replaceAll('\r', '\n')
+    text = erased(text + piece.replaceAll('\r\n', '\n').replaceAll('\r', '\n'))
     const isEnded = text.endsWith('\n\n') || text === '\n' || piece.includes(endOfFile)
     if (isEnded || (text.endsWith('\n') && isEnough(text))) break
   }
   return text.replace(endOfFile, '')
+}
+
+/** Applies Backspace and Ctrl+U, which a terminal that does not echo leaves to the program. */
+function erased(text: string): string {
+  const kept: string[] = []
+  const eraseOne = () => kept.at(-1) !== '\n' && kept.pop() !== undefined
+  for (const char of text) {
+    if (char === '\u007f' || char === '\b') eraseOne()
+    else if (char === '\u0015') while (eraseOne());
+    else kept.push(char)
+  }
+  return kept.join('')
 }

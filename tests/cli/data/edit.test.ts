@@ -523,6 +523,28 @@ describe('set', () => {
   })
 })
 
+it.skipIf(hasNoTerminals)(
+  'set corrects a password that is typed, and takes no other keys for a part of it',
+  async () => {
+    const { account, clear } = await someone()
+    const type = async (keys: string) => {
+      const env = { SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account) }
+      const command = [executablePath, 'set', 'passwords', '{1}', '--password-stdin', '--write']
+      const terminal = startOnTerminal(command, { env })
+      await eventually('the question', () => terminal.shown().includes('New password'))
+      terminal.type(keys)
+      return terminal.child.exited
+    }
+
+    const arrow = await type('new\u001b[D\r')
+    const untouched = await clear('{1}', 'passwords')
+    const corrected = await type('old\u0015ax\u007f\u007f\u007fnéx\u007fw\r')
+
+    expect([arrow, untouched!.password, corrected]).toEqual([1, 'p', 0])
+    expect(await clear('{1}', 'passwords')).toMatchObject({ password: 'néw' })
+  },
+)
+
 describe('undo', () => {
   it('takes back a changed login, and shows that first', async () => {
     const { run, clear } = await someone()
