@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeClientPackage } from '../../.ci/javascript-client.ts'
 import * as packageExports from '../../src/client/index.ts'
+import { packagePages, underscored } from '../../.ci/package-features.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { accountAt } from '../client/world.ts'
@@ -36,15 +37,20 @@ describe('the features of both packages', () => {
   it('have the same names, but for the types of Python', () => {
     const inPython = new Set(pythonNames)
     const isClass = (name: string) => /^[A-Z][a-z]/.test(name)
-    const underscored = Object.keys(packageExports).map((name) => {
-      const words = name.replaceAll(/(?<!^)[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
+    const ours = Object.keys(packageExports).map((name) => {
+      const words = underscored(name)
       return isClass(name) ? name : inPython.has(words.toUpperCase()) ? words.toUpperCase() : words
     })
 
-    expect(underscored.filter((name) => !isClass(name)).toSorted()).toEqual(
+    expect(ours.filter((name) => !isClass(name)).toSorted()).toEqual(
       pythonNames.filter((name) => !isClass(name)).toSorted(),
     )
-    expect(underscored.filter((name) => isClass(name) && !inPython.has(name))).toEqual([])
+    expect(ours.filter((name) => isClass(name) && !inPython.has(name))).toEqual([])
+  })
+
+  it.each(packagePages())('are in %s; "make pages" writes the table', (path, text) => {
+    expect(readFileSync(join(root, path), 'utf8')).toBe(text)
+    expect(text).toContain('\n## Features\n\n| To | Use |\n')
   })
 
   it('are a table of names that exist', () => {
@@ -55,8 +61,7 @@ describe('the features of both packages', () => {
     const isMissing = (name: string) => {
       if (!name.startsWith('client.')) return !(name in packageExports)
       const method = name.slice(7)
-      const words = method.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
-      return !(method in SyncClient.prototype) || !pythonClient.includes(`    def ${words}(`)
+      return !(method in SyncClient.prototype) || !pythonClient.includes(`    def ${underscored(method)}(`)
     }
 
     expect(names.length).toBeGreaterThan(20)
