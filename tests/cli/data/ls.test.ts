@@ -42,6 +42,17 @@ describe('ls', () => {
     expect(rows.output).toMatch(/^gonebookmark +[\d:-]+ [\d:-]+  \(deleted\)$/m)
   })
 
+  it('says when something was changed in the time of this place', async () => {
+    const { account } = someone('traveller')
+    const json = await runWith(account, ['ls', '--json'])
+
+    const { output } = await runWith(account, ['ls'], undefined, { TZ: 'Asia/Kolkata' })
+
+    const { last_modified } = JSON.parse(json.output.split('\n')[0]!) as { last_modified: number }
+    const there = new Date(last_modified + 5.5 * 3_600_000).toISOString().slice(0, 16).replace('T', ' ')
+    expect(output).toContain(`  ${there}  `)
+  })
+
   it('rejects --deleted without a collection', async () => {
     const { errors, code } = await runWith('/nowhere', ['ls', '--deleted'])
 
