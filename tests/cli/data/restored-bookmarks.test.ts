@@ -202,7 +202,9 @@ describe('restore', () => {
     const { menu, toolbar } = await now()
     const all = await restore('--overwrite')
 
-    expect(shown.output).toContain('folder "Bookmarks Toolbar" → "Bookmarks Menu"\n')
+    expect(shown.output).toContain(
+      'bookmarks  differs   a <https://a.example/>  folder "Bookmarks Toolbar" → "Bookmarks Menu"\n',
+    )
     expect([one.code, all.errors]).toEqual([0, expect.stringContaining('bookmarks: 0 to write')])
     expect([menu!.children, toolbar!.children]).toEqual([['a', 'b', 'added'], []])
     expect((await now()).menu!.children).toEqual(['a', 'b', 'added'])
