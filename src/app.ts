@@ -11,7 +11,8 @@
  * `send` below turns every reply and every error into a response.
  */
 import { Elysia } from 'elysia'
-import { isLarge, toResponse } from './protocol/envelope.ts'
+import { sendAtOnce } from './load/streams.ts'
+import { isLarge, isSource, toResponse } from './protocol/envelope.ts'
 import { isInLegacyBucket } from './protocol/identity.ts'
 import { errorReply, type Reply } from './protocol/reply.ts'
 import { versionPrefix } from './protocol/find.ts'
@@ -32,22 +33,25 @@ export function createApp(services: Services) {
     call.isLegacyBucket ||= isInLegacyBucket(call.path)
     services.observers.request(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
-    const stream = isLarge(reply.body) ? sendStream(reply.body, reply, call) : null
-    if (stream === null) call.releaseMemory()
-    const response = toResponse(reply, call, settings, services.load.backoffSeconds, stream)
+    const body = sendBody(reply, call)
+    const response = toResponse(reply, call, settings, services.load.backoffSeconds, body)
     // The rest of a body of unknown length could be parsed as another request.
     const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
     if (services.isStopping || isCutOff) response.headers.set('Connection', 'close')
     return response
   }
 
-  /** Streams a large response or a list. */
-  function sendStream(body: NonNullable<Reply['body']>, reply: Reply, call: Call) {
-    return services.streams.send(body, call.request, ({ bytes, failure }) => {
-      call.releaseMemory()
-      reply.ended?.()
-      if (failure !== null) services.observers.listBroken(call, bytes, failure)
-    })
+  /** Streams a large response or a list, and sends others at once. */
+  function sendBody(reply: Reply, call: Call): BodyInit | null {
+    const { body } = reply
+    if (body !== null && (isSource(body) || isLarge(body)))
+      return services.streams.send(body, call.request, ({ bytes, failure }) => {
+        call.releaseMemory()
+        reply.ended?.()
+        if (failure !== null) services.observers.listBroken(call, bytes, failure)
+      })
+    call.releaseMemory()
+    return body === null ? null : sendAtOnce(body)
   }
 
   /** Responds before the body of the request has arrived. */

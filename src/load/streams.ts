@@ -1,4 +1,5 @@
 import { limits, type Limits } from './limits.ts'
+import { returnListBuffer } from './list-buffers.ts'
 import type { ByteSource } from '../domain/record-storage.ts'
 
 export interface ResponseStreamsOptions {
@@ -140,4 +141,23 @@ class Stream {
     this.#rest = new Uint8Array()
     source?.cancel()
   }
+}
+
+const oneWriteBytes = 12 * 1024
+
+/**
+ * Sends a body above the runtime's buffer as a stream that writes it at once. Otherwise the runtime makes a system call for each part of the
+ * head and copies the bytes.
+ */
+export function sendAtOnce(body: string | Uint8Array): BodyInit {
+  if (body.length <= oneWriteBytes) return body as BodyInit
+  const source: Bun.DirectUnderlyingSource = {
+    type: 'direct',
+    pull(controller) {
+      controller.write(body as string | Uint8Array<ArrayBuffer>)
+      void controller.close()
+      if (typeof body !== 'string') returnListBuffer(body)
+    },
+  }
+  return new ReadableStream(source as unknown as UnderlyingSource)
 }

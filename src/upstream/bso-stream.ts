@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer'
-import { takeListBuffer } from '../domain/bytes.ts'
 import { listClosing, listOpening } from '../domain/list.ts'
+import { takeListBuffer } from '../load/list-buffers.ts'
 import { toExposedJson, type SyncRecord } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
 import { readBso } from './bso.ts'
