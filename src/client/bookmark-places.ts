@@ -10,7 +10,7 @@ export const rootTitles: ReadonlyMap<string, string> = new Map([
 export const topId = 'places'
 
 /** Where Firefox puts what has no folder. */
-const strayFolder = 'unfiled'
+export const strayFolder = 'unfiled'
 
 /** Where each item is. */
 export interface Places {

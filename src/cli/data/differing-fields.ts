@@ -1,4 +1,6 @@
-import type { Fields } from '../../client/fields.ts'
+import { sameField } from '../../client/edit/apply-edits.ts'
+import type { Item, Tree } from '../../client/edit/tree.ts'
+import { textOf, type Fields } from '../../client/fields.ts'
 
 /** How people call fields, and fields whose values are shown; never those of a password or a card. */
 const shownFields: Record<string, Record<string, string>> = {
@@ -22,20 +24,34 @@ export function differingFields(now: Fields | null, before: Fields | null): stri
   return [...names].filter((name) => !Bun.deepEquals(now?.[name], before?.[name]))
 }
 
-const maxShown = 60
-
 /** Describes differences in one line, such as `title "Now" → "Before", tags`. */
 export function describeDifferences(collection: string, now: Fields | null, before: Fields | null): string {
   if (now === null) return 'cannot be decrypted in the storage'
   if (before === null) return 'content'
-  const shown = (value: unknown) => {
-    const text = typeof value === 'string' ? value : ''
-    return JSON.stringify(text.length > maxShown ? `${text.slice(0, maxShown)}…` : text)
-  }
   return differingFields(now, before)
     .map((name) => {
       const label = shownFields[collection]?.[name]
-      return label ? `${label} ${shown(now[name])} → ${shown(before[name])}` : (otherFields[name] ?? name)
+      return label
+        ? `${label} ${shown(textOf(now[name]))} → ${shown(textOf(before[name]))}`
+        : (otherFields[name] ?? name)
     })
     .join(', ')
+}
+
+/** How an item differs from the wanted one, such as `title "Now" → "Before", tags`; empty if it does not. */
+export function describeItem(now: Item, wanted: Item, { items }: Pick<Tree, 'items'>): string {
+  const folder = (id: string) => items.get(id)?.title ?? id
+  const differences = (['title', 'address'] as const)
+    .filter((name) => !sameField(name, now, wanted))
+    .map((name) => `${name} ${shown(now[name])} → ${shown(wanted[name])}`)
+  if (now.parent !== wanted.parent)
+    differences.push(`folder ${shown(folder(now.parent))} → ${shown(folder(wanted.parent))}`)
+  for (const name of ['tags', 'keyword'] as const) if (!sameField(name, now, wanted)) differences.push(name)
+  return differences.join(', ')
+}
+
+const maxShown = 60
+
+function shown(text: string): string {
+  return JSON.stringify(text.length > maxShown ? `${text.slice(0, maxShown)}…` : text)
 }

@@ -2,6 +2,7 @@ import { isRoot } from '../../client/edit/edit.ts'
 import { readTree, type Tree } from '../../client/edit/tree.ts'
 import { faultOf } from '../../client/engines.ts'
 import { textOf, textsOf } from '../../client/fields.ts'
+import { describeItem } from './differing-fields.ts'
 import { someOf } from './phrases.ts'
 import {
   emptyPlan,
@@ -12,7 +13,8 @@ import {
   type Wanted,
   type Write,
 } from './restore-plan.ts'
-import { describeItem, restoreItems, restoreTree, type RestoredTree } from './restored-tree.ts'
+import { restoreItems } from './restored-items.ts'
+import { restoreTree, type RestoredTree } from './restored-tree.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { ClearRecord } from '../../client/crypto.ts'
 

@@ -1,20 +1,9 @@
 import { addressOf } from '../../client/addresses.ts'
-import { applyEdits, sameField } from '../../client/edit/apply-edits.ts'
-import { requestsOf, type RecordWrite } from '../../client/edit/edit-requests.ts'
-import {
-  isRoot,
-  longestTag,
-  longestTitle,
-  normalFields,
-  uniqueTags,
-  type Problem,
-} from '../../client/edit/edit.ts'
-import { editsBetween, type WantedTree } from '../../client/edit/edits-between.ts'
+import { strayFolder, topId } from '../../client/bookmark-places.ts'
+import { isRoot, longestTag, longestTitle, normalFields, uniqueTags } from '../../client/edit/edit.ts'
+import type { WantedTree } from '../../client/edit/edits-between.ts'
+import { below, type Item, type Tree } from '../../client/edit/tree.ts'
 import { textOf, textsOf } from '../../client/fields.ts'
-import { topId } from '../../client/bookmark-places.ts'
-import { below, readTree, versionOf, type Item, type Tree } from '../../client/edit/tree.ts'
-import type { SyncRecord } from '../../client/collection.ts'
-import type { ClearRecord } from '../../client/crypto.ts'
 
 /** Which items of a backup to restore. */
 export interface Selection {
@@ -36,95 +25,6 @@ export interface RestoredTree {
   unmoved: ReadonlyMap<string, string>
   /** The ids that items of another kind have now: Firefox syncs no bookmarks any more if a kind changes. */
   retyped: string[]
-}
-
-/** Where items that have no folder go. */
-const strayFolder = 'unfiled'
-
-/** What a restore writes. */
-export interface TreeRestore extends RestoredTree {
-  tree: Tree
-  problems: Problem[]
-  writes: RecordWrite[]
-}
-
-/** Invalid records around what was written may be elsewhere afterwards, so more has to be written; rarely twice. */
-const maxRounds = 5
-
-/** Restores items of a backup; pure. Restored into its own result, a backup writes nothing. */
-export function restoreItems(stored: Tree, saved: Tree, selection: Selection): TreeRestore {
-  const first = restoreOnce(stored, saved, selection)
-  const writes = new Map(first.writes.map((write) => [write.id, write]))
-  let tree = stored
-  let last = first.writes
-  for (let round = 1; last.length > 0 && round < maxRounds; round += 1) {
-    tree = afterWrites(tree, last)
-    last = restoreOnce(tree, saved, selection).writes
-    for (const write of last) writes.set(write.id, { ...write, version: versionOf(stored, write.id) })
-  }
-  return { ...first, writes: [...writes.values()] }
-}
-
-/** The tree that is read when these records have been written. */
-function afterWrites(tree: Tree, writes: readonly RecordWrite[]): Tree {
-  const records = new Map<string, SyncRecord>()
-  const add = (id: string, version: number | null, clear: ClearRecord | null) => {
-    const stored = { id, last_modified: version ?? 0 }
-    records.set(id, { collection: 'bookmarks', stored, clear, problem: null })
-  }
-  for (const { id, version, record } of tree.items.values()) if (version !== null) add(id, version, record)
-  for (const [id, version] of tree.deleted) add(id, version, { id, deleted: true })
-  for (const id of tree.unreadable) add(id, 0, null)
-  for (const { id, version, record } of writes) add(id, version, record)
-  return readTree(records.values())
-}
-
-function restoreOnce(stored: Tree, saved: Tree, selection: Selection): TreeRestore {
-  const current = withoutMissing(stored)
-  const result = restoreTree(current, saved, selection)
-  const { tree, problems } = applyEdits(current, editsBetween(current, result.wanted))
-  // The account of a Firefox that has never synced has no roots.
-  const isMissingRoot = (id: string) =>
-    current.items.get(id)?.version === null && saved.items.get(id)?.version !== null
-  const roots = [...result.restored].filter((id) => isMissingRoot(id))
-  const writes = requestsOf(current, tree, [
-    ...roots,
-    ...foldersWithLost(tree, saved, result.restored, selection),
-  ])
-  return { ...result, tree, problems, writes }
-}
-
-/** Folders whose records don't list what is restored in them: an earlier restore has not come so far, or a program has forgotten it. */
-function foldersWithLost(
-  { items }: Tree,
-  saved: Tree,
-  restored: ReadonlySet<string>,
-  { isWanted }: Selection,
-): string[] {
-  const hasLost = ({ id: folder, children, record }: Item) => {
-    const listed = new Set(textsOf(record.children))
-    return children.some(
-      (id) =>
-        !listed.has(id) &&
-        items.has(id) &&
-        (restored.has(folder) ||
-          (isWanted(id) &&
-            saved.items.get(id)?.parent === folder &&
-            items.get(id)?.record.parentid === folder)),
-    )
-  }
-  return [...items.values()].filter((item) => item.kind === 'folder' && hasLost(item)).map(({ id }) => id)
-}
-
-/** The tree without the listed ids that no record has: a restored one may belong elsewhere. */
-function withoutMissing(tree: Tree): Tree {
-  const items = new Map(tree.items)
-  const isThere = (id: string) => items.has(id) || tree.unreadable.has(id)
-  for (const [id, item] of tree.items) {
-    const children = item.children.filter(isThere)
-    if (children.length < item.children.length) items.set(id, { ...item, children })
-  }
-  return { ...tree, items }
 }
 
 /**
@@ -347,22 +247,4 @@ export function mergeChildren(
   const unknown = [...more].filter((id) => !known.has(id))
   const takeAfter = (id: string | null) => following.get(id) ?? []
   return [...takeAfter(null), ...[...present].flatMap((id) => [id, ...takeAfter(id)]), ...unknown]
-}
-
-/** How an item differs from the wanted one, such as `title "Now" → "Before", tags`; empty if it does not. */
-export function describeItem(now: Item, wanted: Item, { items }: Pick<Tree, 'items'>): string {
-  const folder = (id: string) => items.get(id)?.title ?? id
-  const differences = (['title', 'address'] as const)
-    .filter((name) => !sameField(name, now, wanted))
-    .map((name) => `${name} ${shown(now[name])} → ${shown(wanted[name])}`)
-  if (now.parent !== wanted.parent)
-    differences.push(`folder ${shown(folder(now.parent))} → ${shown(folder(wanted.parent))}`)
-  for (const name of ['tags', 'keyword'] as const) if (!sameField(name, now, wanted)) differences.push(name)
-  return differences.join(', ')
-}
-
-const maxShown = 60
-
-function shown(text: string): string {
-  return JSON.stringify(text.length > maxShown ? `${text.slice(0, maxShown)}…` : text)
 }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import * as fc from 'fast-check'
-import { restoreItems, type Selection } from '../../../src/cli/data/restored-tree.ts'
+import { restoreItems } from '../../../src/cli/data/restored-items.ts'
+import type { Selection } from '../../../src/cli/data/restored-tree.ts'
 import { readTree } from '../../../src/client/edit/tree.ts'
 import {
   changed,
