@@ -118,6 +118,18 @@ describe('a command over its own bridge names the cause, and asks once:', () => 
 })
 
 describe('a command over its own bridge', () => {
+  it('asks again what was only busy', async () => {
+    const busy = new Response('', { status: 503, headers: { 'Retry-After': '1' } })
+    using server = serve(() => (server.asked.length === 1 ? busy : new Response('<html>', page)))
+
+    const { code, said } = await list(server.url)
+
+    expect(said).toMatch(
+      /^.*"HOST" returned 503.*: retrying in \d s\nsync-bridge: .*"HOST" returned 200: .*\n$/,
+    )
+    expect([code, server.asked.length]).toEqual([1, 2])
+  })
+
   it('shows each request with --verbose, without secrets', async () => {
     const { code, said } = await list(sandbox.tokenServerUrl, '-v')
 

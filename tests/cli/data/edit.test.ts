@@ -146,6 +146,8 @@ describe('edit', () => {
       's/Title a/New/',
       's/#two.*words @k/#x/',
       '/\\^c$/d',
+      '/\\^line$/{h;d}',
+      '/^Mobile/G',
       '/^Other/a\\  Folder/\\n    Fresh <https://fresh.example> #y',
     ]
 
@@ -157,13 +159,14 @@ describe('edit', () => {
 
     expect(errors).toBe(
       [
+        '> Bookmarks Menu / --- to Mobile Bookmarks',
         '+ Other Bookmarks / Folder/',
         '+ Other Bookmarks / Folder / Fresh <https://fresh.example/> #y',
         '~ Bookmarks Menu / "Title a" to "New"',
         '~ Bookmarks Menu / "Title a" to #x',
         '- Bookmarks Toolbar / Title c <https://c.example/>',
-        '1 folder added, 1 bookmark added, 1 renamed, 1 retagged, 1 deleted',
-        'Saved: 1 folder added, 1 bookmark added, 1 renamed, 1 retagged, 1 deleted',
+        '1 moved, 1 folder added, 1 bookmark added, 1 renamed, 1 retagged, 1 deleted',
+        'Saved: 1 moved, 1 folder added, 1 bookmark added, 1 renamed, 1 retagged, 1 deleted',
         toUndo(1),
       ].join('\n'),
     )
@@ -529,7 +532,8 @@ it.skipIf(hasNoTerminals)(
     const { account, clear } = await someone()
     const type = async (keys: string) => {
       const env = { SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account) }
-      const command = [executablePath, 'set', 'passwords', '{1}', '--password-stdin', '--write']
+      const words = ['set', 'passwords', '{1}', '--username', 'me', '--password-stdin', '--write']
+      const command = [executablePath, ...words]
       const terminal = startOnTerminal(command, { env })
       await eventually('the question', () => terminal.shown().includes('New password'))
       terminal.type(keys)
@@ -537,11 +541,13 @@ it.skipIf(hasNoTerminals)(
     }
 
     const arrow = await type('new\u001b[D\r')
+    const interrupted = await type('\u0003')
     const untouched = await clear('{1}', 'passwords')
     const corrected = await type('old\u0015ax\u007f\u007f\u007fnéx\u007fw\r')
 
-    expect([arrow, untouched!.password, corrected]).toEqual([1, 'p', 0])
-    expect(await clear('{1}', 'passwords')).toMatchObject({ password: 'néw' })
+    expect([arrow, interrupted, corrected]).toEqual([1, 1, 0])
+    expect(untouched).toMatchObject({ username: 'u', password: 'p' })
+    expect(await clear('{1}', 'passwords')).toMatchObject({ username: 'me', password: 'néw' })
   },
 )
 
