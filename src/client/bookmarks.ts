@@ -1,5 +1,5 @@
 import { placesOf, rootTitles, topId } from './bookmark-places.ts'
-import { readBookmark, type Bookmark } from './engines.ts'
+import { readBookmark, type Bookmark } from './record-readers.ts'
 import { ClientError } from './errors.ts'
 import { composed, folded } from './spelling.ts'
 import type { ReadableRecord } from './collection.ts'

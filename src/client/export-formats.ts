@@ -10,7 +10,7 @@ import {
 } from './record-formats.ts'
 import type { BookmarkNode } from './bookmarks.ts'
 import type { ReadableRecord } from './collection.ts'
-import type { VisitedPage } from './engines.ts'
+import type { VisitedPage } from './record-readers.ts'
 import type { Format } from './tables.ts'
 
 /** What each kind of data is written from. */

@@ -35,11 +35,8 @@ export {
   type EncryptedRecord,
   type KeyPair,
 } from './crypto.ts'
+export { describeRecord, faultOf, isUsable, nameRecord } from './engines.ts'
 export {
-  describeRecord,
-  faultOf,
-  isUsable,
-  nameRecord,
   readBookmark,
   readDevice,
   readEntry,
@@ -55,7 +52,7 @@ export {
   type Tab,
   type Visit,
   type VisitedPage,
-} from './engines.ts'
+} from './record-readers.ts'
 export { ClientError, type AccountField } from './errors.ts'
 export type {
   AddEdit,

@@ -1,5 +1,5 @@
 /** History, passwords, tabs and whole accounts as files for other programs. */
-import { readTabs, type Tab, type Visit, type VisitedPage } from './engines.ts'
+import { readTabs, type Tab, type Visit, type VisitedPage } from './record-readers.ts'
 import { textOf } from './fields.ts'
 import { forMarkdown, forUrlList, jsonText, markdownLink } from './safe-text.ts'
 import { csv, isoOf, jsonLines, jsonList, type FormatOptions } from './tables.ts'

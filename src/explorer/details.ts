@@ -1,4 +1,5 @@
-import { nameRecord, readBookmark, readVisitedPage } from '../client/engines.ts'
+import { nameRecord } from '../client/engines.ts'
+import { readBookmark, readVisitedPage } from '../client/record-readers.ts'
 import { textOf, webAddress } from '../client/fields.ts'
 import type { StoredRecord, SyncRecord } from '../client/collection.ts'
 import type { ClearRecord } from '../client/crypto.ts'

@@ -1,6 +1,6 @@
 import { bookmarkTree } from '../client/bookmarks.ts'
 import { isReadable, type ReadableRecord } from '../client/collection.ts'
-import { readVisitedPage } from '../client/engines.ts'
+import { readVisitedPage } from '../client/record-readers.ts'
 import { bookmarksHtml } from '../client/bookmark-formats.ts'
 import { everythingJson, historyCsv, passwordsCsv } from '../client/record-formats.ts'
 import { byId, make, showStatus } from './elements.ts'

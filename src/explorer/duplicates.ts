@@ -1,6 +1,6 @@
 import { duplicateBookmarks, duplicateLogins, keepBookmark, keepLogin } from '../client/edit/duplicates.ts'
 import { pathOf, readTree } from '../client/edit/tree.ts'
-import { readLogin } from '../client/engines.ts'
+import { readLogin } from '../client/record-readers.ts'
 import type { ReadableRecord } from '../client/collection.ts'
 import { button, make } from './elements.ts'
 import { LongList } from './long-list.ts'

@@ -1,6 +1,6 @@
 import { isReadable, type SyncRecord } from '../client/collection.ts'
 import { rootTitles } from '../client/bookmark-places.ts'
-import { readBookmark, readLogin } from '../client/engines.ts'
+import { readBookmark, readLogin } from '../client/record-readers.ts'
 import type { Fields } from '../client/fields.ts'
 import type { Edit, ItemFields, RecordEdit } from '../client/edit/edit.ts'
 import type { Field } from './field-form.ts'

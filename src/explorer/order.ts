@@ -1,5 +1,5 @@
 import type { SyncRecord } from '../client/collection.ts'
-import { readBookmark, readLogin, readVisitedPage } from '../client/engines.ts'
+import { readBookmark, readLogin, readVisitedPage } from '../client/record-readers.ts'
 import { ago } from './dates.ts'
 import type { Group, Item } from './items.ts'
 

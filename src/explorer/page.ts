@@ -1,5 +1,5 @@
 import { isReadable, type SyncRecord } from '../client/collection.ts'
-import { readVisitedPage } from '../client/engines.ts'
+import { readVisitedPage } from '../client/record-readers.ts'
 import type { ClientError } from '../client/errors.ts'
 import { idOf } from './bookmark-edits.ts'
 import { drawChanges } from './change-bar.ts'

@@ -1,5 +1,5 @@
+import { nameRecord } from '../client/engines.ts'
 import {
-  nameRecord,
   readBookmark,
   readDevice,
   readFormEntry,
@@ -8,7 +8,7 @@ import {
   readTabs,
   readVisitedPage,
   type Tab,
-} from '../client/engines.ts'
+} from '../client/record-readers.ts'
 import { textOf, webAddress, type Fields } from '../client/fields.ts'
 import { folded } from '../client/spelling.ts'
 import type { ReadableRecord, SyncRecord } from '../client/collection.ts'

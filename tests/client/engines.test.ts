@@ -1,8 +1,6 @@
 import { describe, expect, it } from 'bun:test'
+import { describeRecord, faultOf, nameRecord } from '../../src/client/engines.ts'
 import {
-  describeRecord,
-  faultOf,
-  nameRecord,
   readBookmark,
   readDevice,
   readEntry,
@@ -12,7 +10,7 @@ import {
   readPreferences,
   readTabs,
   readVisitedPage,
-} from '../../src/client/engines.ts'
+} from '../../src/client/record-readers.ts'
 
 const odd = [
   null,

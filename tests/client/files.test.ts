@@ -9,7 +9,7 @@ import {
   type PlainBookmark,
 } from '../../src/client/bookmark-formats.ts'
 import { bookmarkTree, deepestLevel, foldersNamed, walk } from '../../src/client/bookmarks.ts'
-import { readVisitedPage } from '../../src/client/engines.ts'
+import { readVisitedPage } from '../../src/client/record-readers.ts'
 import { exportFormats } from '../../src/client/export-formats.ts'
 import { everythingJson, historyCsv, passwordsCsv, tabsCsv } from '../../src/client/record-formats.ts'
 import { jsonText, printable } from '../../src/client/safe-text.ts'

@@ -1,5 +1,6 @@
 import { ClientError } from '../../client/errors.ts'
-import { describeRecord, readBookmark } from '../../client/engines.ts'
+import { describeRecord } from '../../client/engines.ts'
+import { readBookmark } from '../../client/record-readers.ts'
 import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { isoOf } from '../../client/tables.ts'
 import { withAccount, type Session } from './session.ts'

@@ -1,5 +1,5 @@
 import { isReadable, type SyncRecord } from '../../client/collection.ts'
-import { readLogin, readVisitedPage } from '../../client/engines.ts'
+import { readLogin, readVisitedPage } from '../../client/record-readers.ts'
 import { ClientError } from '../../client/errors.ts'
 import { Argument, Option, oneOf, UsageError, type CommandFactory } from '../command.ts'
 import { codeOf, showOrMake } from './change.ts'

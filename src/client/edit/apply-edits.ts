@@ -1,5 +1,5 @@
 import { addressOf } from '../addresses.ts'
-import { readBookmark } from '../engines.ts'
+import { readBookmark } from '../record-readers.ts'
 import { textOf } from '../fields.ts'
 import { DraftTree } from './draft-tree.ts'
 import {

@@ -1,5 +1,5 @@
 import { addressOf } from '../addresses.ts'
-import { readLogin } from '../engines.ts'
+import { readLogin } from '../record-readers.ts'
 import { below, type Item, type Tree } from './tree.ts'
 import { rootTitles } from '../bookmark-places.ts'
 import type { ReadableRecord } from '../collection.ts'

@@ -2,7 +2,7 @@ import { topId } from '../bookmark-places.ts'
 import { sameTags, versionOf, type Item, type Tree } from './tree.ts'
 import type { ClearRecord } from '../crypto.ts'
 import { addressOf } from '../addresses.ts'
-import { readBookmark } from '../engines.ts'
+import { readBookmark } from '../record-readers.ts'
 import { listOf, textOf, textsOf } from '../fields.ts'
 import { isRoot } from './edit.ts'
 

@@ -1,6 +1,6 @@
 import { placesOf, rootTitles, topId } from '../bookmark-places.ts'
 import { onlyNamed, type Named } from '../bookmarks.ts'
-import { readBookmark } from '../engines.ts'
+import { readBookmark } from '../record-readers.ts'
 import { textOf, textsOf, type Fields } from '../fields.ts'
 import type { SyncRecord } from '../collection.ts'
 import type { ClearRecord } from '../crypto.ts'
