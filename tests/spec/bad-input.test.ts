@@ -372,12 +372,16 @@ describe('bad input: the rest', () => {
     })
     const pipelined = Buffer.from(String(request).replace('Connection: close\r\n', ''))
 
-    const answers = await Promise.all(
-      Array.from({ length: 70 }, () => sendRaw(bridge.url, Buffer.concat([pipelined, pipelined]))),
-    )
+    // A user may have 64 requests in flight, so these come in groups, each after the one before has ended.
+    for (let group = 0; group < 7; group += 1) {
+      const answers = await Promise.all(
+        Array.from({ length: 10 }, () => sendRaw(bridge.url, Buffer.concat([pipelined, pipelined]))),
+      )
+      expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(0))
+      await bridge.ask(url)
+    }
 
-    expect(answers.map(({ status }) => status)).toEqual(Array(70).fill(0))
-    // A user may have 64 requests in flight, and none of those above is any more.
+    // None of these 70 is in flight any more.
     await eventually('nothing is held', async () => (await bridge.ask(url)).status === 200)
     const later = await Promise.all(Array.from({ length: 60 }, () => bridge.ask(url)))
     expect(later.map(({ status }) => status)).toEqual(Array(60).fill(200))
