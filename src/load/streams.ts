@@ -19,8 +19,11 @@ export interface StreamEnd {
   failure: unknown
 }
 
-/** The runtime buffers one chunk beyond the operating system's buffers. */
-const pieceBytes = 64 * 1024
+/**
+ * The runtime buffers one piece beyond the operating system's buffers. It reads 64 KB at a time, and a converted chunk is a little longer, so
+ * pieces of 64 KB would make two writes of each.
+ */
+const pieceBytes = 128 * 1024
 /** Bytes of garbage for one byte of a list: it was read, copied and perhaps parsed. */
 const garbageOfByte = 4
 
