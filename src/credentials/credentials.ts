@@ -46,7 +46,7 @@ export interface CredentialsOptions extends SealOptions, Clock {
 }
 
 /** Credentials, and their source: this process, the shared store, or the token server. */
-interface Obtained {
+export interface Obtained {
   credentials: SyncCredentials
   source: 'memory' | 'cache' | 'exchange'
 }

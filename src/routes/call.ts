@@ -102,10 +102,10 @@ function splitUrl(url: string): { path: string; query: string } {
 export interface Services extends Clock {
   settings: Settings
   /**
-   * Opens the storage of a user, which adds its notices to the call. Rejects with `ServiceError` 401 if the token server rejects the identity,
-   * with `UpstreamError` if the token server can't be used.
+   * Opens the storage of a user, which adds its notices to the call; at once if the credentials are known. Rejects with `ServiceError` 401
+   * if the token server rejects the identity, with `UpstreamError` if the token server can't be used.
    */
-  openStorage(identity: Identity, call: Call): Promise<BulkStorage>
+  openStorage(identity: Identity, call: Call): BulkStorage | Promise<BulkStorage>
   /**
    * The token server's id of this identity's user; null if unknown, or not known by the call's deadline. Throws `ServiceError` 503 if too many
    * such calls are in flight.

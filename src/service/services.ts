@@ -1,5 +1,5 @@
 import { runTransaction } from '../batch/transaction.ts'
-import { Credentials } from '../credentials/credentials.ts'
+import { Credentials, type Obtained } from '../credentials/credentials.ts'
 import { RedisStore } from '../credentials/redis-store.ts'
 import { isRefusal, UpstreamError } from '../domain/errors.ts'
 import { Locks, RecentMap, within } from '../domain/bounded.ts'
@@ -81,16 +81,24 @@ export function createServices(
   // The call to the token server continues, because others may wait for it.
   const inTime = <Result>(result: Promise<Result>, deadlineAtMs: number) =>
     within(deadlineAtMs - host.monotonicNow(), result, tooLate)
-  async function openStorage(identity: Identity, call: Call): Promise<BulkStorage> {
-    const { headers, deadlineAtMs, requestId, work, notices } = call
-    let obtained: Awaited<ReturnType<Credentials['obtain']>> | null = null
+  // Most credentials are known, and need neither a promise nor a timer.
+  function openStorage(identity: Identity, call: Call): BulkStorage | Promise<BulkStorage> {
+    const known = credentials.recall(identity)
+    return known ? storageOf(identity, call, known) : obtainStorage(identity, call)
+  }
+  async function obtainStorage(identity: Identity, call: Call): Promise<BulkStorage> {
+    const { deadlineAtMs, requestId, work } = call
     try {
-      // Most are known, and need neither a promise nor a timer.
-      obtained =
-        credentials.recall(identity) ?? (await inTime(credentials.obtain(identity, requestId), deadlineAtMs))
-    } finally {
-      work.cached = work.cached !== false && obtained !== null && obtained.source !== 'exchange'
+      const obtained = await inTime(credentials.obtain(identity, requestId), deadlineAtMs)
+      return storageOf(identity, call, obtained)
+    } catch (error) {
+      work.cached = false
+      throw error
     }
+  }
+  function storageOf(identity: Identity, call: Call, obtained: Obtained): BulkStorage {
+    const { headers, deadlineAtMs, requestId, work, notices } = call
+    work.cached = work.cached !== false && obtained.source !== 'exchange'
     notices.backoffSeconds = Math.max(notices.backoffSeconds, tokenServer.backoffSeconds(identity) ?? 0)
     const userAgent = headers['user-agent']
     return new SyncStorage(

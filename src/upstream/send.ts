@@ -106,7 +106,7 @@ export function createUpstream(options: UpstreamOptions) {
     try {
       call.setDeadline(Math.max(1, deadlineMs - startedAtMs), tooSlow)
       // Calls that finish or undo a commit never wait; batches bound their number.
-      if (request.mustComplete !== true) await call.acquirePermit()
+      if (request.mustComplete !== true && !call.tryAcquirePermit()) await call.acquirePermit()
       call.sentAtMs = now()
       const response = await transport.fetch(request, call.signal)
       call.response = response
@@ -267,6 +267,12 @@ class Attempt implements BodyStream {
 
   hold(bytes: number): void {
     this.request.holder?.memory.grow(bytes)
+  }
+
+  /** Most calls need not wait, and so save two promises. */
+  tryAcquirePermit(): boolean {
+    const { url, user } = this.request
+    return (this.#holdsPermit = this.upstream.permits.calls.tryAcquire(url.origin, user))
   }
 
   async acquirePermit(): Promise<void> {

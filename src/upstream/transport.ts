@@ -35,7 +35,8 @@ export class Transport {
 
   fetch({ url, method, headers, body }: FetchRequest, signal: AbortSignal): Promise<Response> {
     headers['Accept-Encoding'] = 'identity'
-    const isAvoiding = (this.#avoidsUntilMs.get(url.origin) ?? 0) > this.now()
+    const avoidsUntilMs = this.#avoidsUntilMs.get(url.origin)
+    const isAvoiding = avoidsUntilMs !== undefined && avoidsUntilMs > this.now()
     return fetch(url.href, {
       method,
       headers,
