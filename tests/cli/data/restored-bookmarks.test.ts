@@ -355,7 +355,7 @@ describe('restore', () => {
 
     const other = await restore('--id', 'lost')
     const between = await now()
-    const { code } = await restore()
+    const { code } = await restore('--id', 'box')
 
     expect([other.code, between.stray, between.menu!.children]).toEqual([0, stray!, ['lost']])
     expect([code, await now()]).toMatchObject([0, { stray, box: { children: ['stray'] } }])
