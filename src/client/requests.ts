@@ -179,7 +179,8 @@ async function read(answer: Response, { method, body: sent, signal }: RequestOpt
       ? `The bridge returned ${status}.`
       : `A proxy or another server returned ${status}: is this the address of the bridge?`)
   const seconds = numberOf(headers.get('Retry-After'))
-  throw new ClientError(seconds > 0 ? `${reason} (in ${seconds} s)` : reason, {
+  const advice = `. Try again in ${seconds} s`
+  throw new ClientError(seconds > 0 ? reason.replace(/\.$/, '') + advice : reason, {
     status,
     errno: typeof errno === 'number' ? errno : null,
     // errno 104: the credentials are missing or contradictory, and a new token would not help.

@@ -175,7 +175,7 @@ describe('Requests', () => {
   })
 
   it.each([
-    ['61', 'Too busy (in 61 s)'],
+    ['61', 'Too busy. Try again in 61 s'],
     ['Wed, 21 Oct 2026 07:28:00 GMT', 'Too busy'],
   ])('does not wait for %s', async (retryAfter, message) => {
     const { asked, requests } = askOf([busy(503, retryAfter)])

@@ -1090,7 +1090,7 @@ describe('pauses', () => {
 
     expect(kept.outcome).toMatchObject({ count: { total: 1 }, slept: [60, 2, 1] })
     expect(given.outcome).toEqual({
-      error: 'The bridge returned 503. (in 1 s)',
+      error: 'The bridge returned 503. Try again in 1 s',
       field: null,
       status: 503,
     })
@@ -1103,7 +1103,7 @@ describe('pauses', () => {
 
     const { outcome } = await play('count', file)
 
-    expect(outcome).toEqual({ error: 'Too busy (in 61 s)', field: null, status: 503 })
+    expect(outcome).toEqual({ error: 'Too busy. Try again in 61 s', field: null, status: 503 })
     expect(asked()).toBe(1)
   })
 

@@ -97,7 +97,8 @@ export class RequestObserver implements Insider {
       ? { ...this.options.places, tokenServer: 'the address that the token server names' }
       : this.options.places
     const named = message
-      .replace(/"(?=[^"]*")/, `the ${names[target]} "`)
+      // The host; "Cannot write to" names a collection.
+      .replace(/^(?!Cannot write to)([^"]*)"(?=[^"]*")/, `$1the ${names[target]} "`)
       .replace(/the token server(?! ")/, `the token server "${host}"`)
       .replace('token_server_url', places.tokenServer)
     return named + adviceOn(message, places)

@@ -123,7 +123,9 @@ describe('connect', () => {
     const empty = await runWith(file, ['connect'], 'hello\n')
     const elsewhere = await runWith(file, ['connect', '--bridge', 'http://127.0.0.1:1'], lines)
 
-    expect(rejected.errors).toContain(`the token server "${away.url.host}" returned 503 (in 600 s)\n`)
+    expect(rejected.errors).toContain(
+      `the token server "${away.url.host}" returned 503. Try again in 600 s\n`,
+    )
     expect(empty.errors).toContain('No line has the form NAME=value')
     expect(elsewhere.errors).toContain('Bridge: http://127.0.0.1:1\n')
     expect(rejected.errors).not.toContain('Bridge:')
