@@ -101,6 +101,8 @@ export interface ParsedBookmarks {
   lineOf: ReadonlyMap<string, number>
   /** The ids of the lines without a mark, in order. */
   newIds: string[]
+  /** The titles in lines of items that were deleted since the file was formatted. */
+  gone: string[]
   /** The timestamp of the collection when it was formatted; null if the file does not say. */
   asOfMs: number | null
 }
@@ -124,6 +126,9 @@ export function parseBookmarks(
   const items = new Map([...shown.items].filter(([id]) => !scope.has(id)))
   const lineOf = new Map<string, number>()
   const newIds: string[] = []
+  const gone: string[] = []
+  /** How deep the contents of a folder that is gone are indented, at least. */
+  let goneDepth = Infinity
   /** The folders that contain the next line, by depth. */
   const open: { id: string; children: string[] }[] = []
   let asOfMs: number | null = null
@@ -136,6 +141,14 @@ export function parseBookmarks(
     if (line.trim() === '' || line.startsWith('#')) continue
     const { depth, content } = indentOf(line, number)
     const { mark, fields } = readLine(content, number)
+    if (depth < goneDepth) goneDepth = Infinity
+    if (mark !== null && shown.deleted.has(mark)) {
+      gone.push(fields.title || fields.address)
+      goneDepth = Math.min(goneDepth, depth + 1)
+      continue
+    }
+    if (depth >= goneDepth)
+      throw new TextError(number, 'its folder was deleted by another device: put it into another one')
     const id = mark ?? newIdOf(knownIds[newIds.length], shown, scope)
     if (mark === null) newIds.push(id)
     else checkMark(mark, shown, scope, number)
@@ -171,7 +184,7 @@ export function parseBookmarks(
     const root = shown.items.get(id)
     if (root && !items.has(id)) items.set(id, { ...root, children: [] })
   }
-  return { items, lineOf, newIds, asOfMs }
+  return { items, lineOf, newIds, gone, asOfMs }
 }
 
 function isTop(id: string, folder: Item | null): boolean {

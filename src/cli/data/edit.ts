@@ -225,7 +225,8 @@ function readEdits(text: string, { tree, folder }: Shown, log: UndoLog): Wish {
   const edits = editsBetween(tree, wanted)
   const invalid = applyEdits(tree, edits).problems.find(({ code }) => code === 'invalid')
   if (invalid) throw new TextError(wanted.lineOf.get(invalid.id) ?? 0, invalid.message)
-  return { edits, asOfMs: wanted.asOfMs, left: [] }
+  const left = wanted.gone.map((title) => `${JSON.stringify(title)} was deleted by another device meanwhile`)
+  return { edits, asOfMs: wanted.asOfMs, left }
 }
 
 /** Without the edits of what other devices have changed since the lines were printed: what it was then is unknown. */

@@ -292,6 +292,30 @@ describe('edit', () => {
     expect([complaints(await records()), (await shape()).includes('|Title z|')]).toEqual([[], true])
   })
 
+  it('leaves out printed lines of what was deleted meanwhile, and names them', async () => {
+    const { run, write, clear } = await someone()
+    const { output } = await run(['edit', '--print'])
+    const lines = output.replace('Title a', 'Mine')
+    await write(
+      { id: 'news', deleted: true },
+      { id: 'b', deleted: true },
+      folder('menu', 'places', 'menu', 'a', 'line', 'odd'),
+    )
+
+    const inGone = lines.replace(/^.*\^b\n/m, '$&    New <https://new.example>\n')
+    const refused = await run(['edit', '--yes', '--file', '-'], {}, inGone)
+    const { errors, code } = await run(['edit', '--yes', '--file', '-'], {}, lines)
+
+    expect([refused.code, refused.errors]).toEqual([
+      1,
+      expect.stringContaining('its folder was deleted by another device: put it into another one'),
+    ])
+    expect(errors).toStartWith(
+      '"News" was deleted by another device meanwhile\n"Title b" was deleted by another device meanwhile\n',
+    )
+    expect([code, (await clear('a'))!.title, await clear('b')]).toEqual([3, 'Mine', undefined])
+  })
+
   it('does not apply printed lines to what is newer than they', async () => {
     const { run, write, clear, account } = await someone()
     const file = join(dirname(account), 'lines')
