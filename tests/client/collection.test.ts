@@ -69,6 +69,16 @@ describe('Collection', () => {
     await expect(client.collections()).rejects.toThrow('it has fewer records than it says')
   })
 
+  it('rejects a page that names itself as the next one', async () => {
+    let pages = 0
+    const repeating = (headers: Headers) => {
+      pages += 1
+      if (pages < 9) headers.set('Next-Page', `${bridge.url}/v1/?_limit=20`)
+    }
+
+    await expect(all(behind(repeating).pages({ pageSize: 20 }))).rejects.toThrow('the same page again')
+  })
+
   it('reads everything again if a page of many ids is no longer valid', async () => {
     await using own = await startTestBridge()
     own.sandbox.seed(own.user, 'history', 150)
