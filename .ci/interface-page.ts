@@ -40,15 +40,11 @@ const ofInterface = `# What 1.x keeps
 Every name that settings files, scripts, alerts and clients can depend on, besides [log events and metrics](log-events-and-metrics.md). Within
 1.x, none is removed or renamed, or changes its meaning. Any release may add new ones; ignore unknown ones. Everything else may change, such as
 texts for people, fields of log lines and the order of lists.
-
-Made from the code by \`make pages\`.
 `
 
 const ofEvents = `# Log events and metrics
 
 What a bridge reports while it runs. Alerts and searches can rely on these names: 1.x keeps them all, and may add new ones.
-
-Made from the code by \`make pages\`.
 `
 
 /** All promised names, according to the code. */
