@@ -1,7 +1,7 @@
 // `make pages` writes, for the Python package, what the JavaScript package knows of the fields of records.
 import { writeFileSync } from 'node:fs'
 
-import { engines, otherEngine } from '../src/client/engines.ts'
+import { engines, otherEngine } from '../src/client/engine-records.ts'
 
 export const pythonEnginesPath = 'clients/python/sync_bridge_client/engine_fields.py'
 
@@ -13,7 +13,7 @@ export function pythonEngines(): string {
     return `    ${text(name)}: {\n${lines.join('')}    },\n`
   })
   const names = entries.map(([name, engine]) => `    ${text(name)}: ${namesOf(engine)},\n`)
-  return `"""The fields of records, made from src/client/engines.ts by \`make pages\`."""
+  return `"""The fields of records, made from src/client/engine-records.ts by \`make pages\`."""
 
 # The types of the fields of each collection.
 FIELDS: dict[str, dict[str, str]] = {

@@ -35,7 +35,7 @@ export {
   type EncryptedRecord,
   type KeyPair,
 } from './crypto.ts'
-export { describeRecord, faultOf, isUsable, nameRecord } from './engines.ts'
+export { describeRecord, faultOf, isUsable, nameRecord } from './engine-records.ts'
 export {
   readBookmark,
   readDevice,

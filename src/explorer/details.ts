@@ -1,4 +1,4 @@
-import { nameRecord } from '../client/engines.ts'
+import { nameRecord } from '../client/engine-records.ts'
 import { readBookmark, readVisitedPage } from '../client/record-readers.ts'
 import { textOf, webAddress } from '../client/fields.ts'
 import type { StoredRecord, SyncRecord } from '../client/collection.ts'

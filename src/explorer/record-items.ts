@@ -1,4 +1,4 @@
-import { nameRecord } from '../client/engines.ts'
+import { nameRecord } from '../client/engine-records.ts'
 import {
   readBookmark,
   readDevice,

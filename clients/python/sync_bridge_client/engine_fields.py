@@ -1,4 +1,4 @@
-"""The fields of records, made from src/client/engines.ts by `make pages`."""
+"""The fields of records, made from src/client/engine-records.ts by `make pages`."""
 
 # The types of the fields of each collection.
 FIELDS: dict[str, dict[str, str]] = {

@@ -1,6 +1,6 @@
 import { bookmarkTree, deepestLevel, folderNamed, walk, type BookmarkNode } from '../../client/bookmarks.ts'
 import { isReadable, type ReadableRecord, type SyncRecord } from '../../client/collection.ts'
-import { faultOf, isUsable } from '../../client/engines.ts'
+import { faultOf, isUsable } from '../../client/engine-records.ts'
 import { readVisitedPage } from '../../client/record-readers.ts'
 import { ClientError } from '../../client/errors.ts'
 import { exportFormats, type Exported, type ExportFormats } from '../../client/export-formats.ts'

@@ -1,5 +1,5 @@
 import { ClientError } from '../../client/errors.ts'
-import { describeRecord } from '../../client/engines.ts'
+import { describeRecord } from '../../client/engine-records.ts'
 import { readBookmark } from '../../client/record-readers.ts'
 import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { isoOf } from '../../client/tables.ts'

@@ -1,6 +1,6 @@
 import { isRoot } from '../../client/edit/edit.ts'
 import { readTree, type Tree } from '../../client/edit/tree.ts'
-import { faultOf } from '../../client/engines.ts'
+import { faultOf } from '../../client/engine-records.ts'
 import { textOf, textsOf } from '../../client/fields.ts'
 import { describeItem } from './differing-fields.ts'
 import { someOf } from './phrases.ts'

@@ -1,4 +1,4 @@
-import { faultOf } from '../../client/engines.ts'
+import { faultOf } from '../../client/engine-records.ts'
 import { textOf } from '../../client/fields.ts'
 import { describeDifferences, differingFields } from './differing-fields.ts'
 import {

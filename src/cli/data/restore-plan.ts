@@ -1,4 +1,4 @@
-import { describeRecord } from '../../client/engines.ts'
+import { describeRecord } from '../../client/engine-records.ts'
 import type { StoredRecord } from '../../client/collection.ts'
 import type { ClearRecord } from '../../client/crypto.ts'
 import type { Fields } from '../../client/fields.ts'

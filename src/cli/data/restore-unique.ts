@@ -1,4 +1,4 @@
-import { faultOf } from '../../client/engines.ts'
+import { faultOf } from '../../client/engine-records.ts'
 import { textOf, type Fields } from '../../client/fields.ts'
 import { describeDifferences } from './differing-fields.ts'
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { describeRecord, faultOf, nameRecord } from '../../src/client/engines.ts'
+import { describeRecord, faultOf, nameRecord } from '../../src/client/engine-records.ts'
 import {
   readBookmark,
   readDevice,
