@@ -103,6 +103,8 @@ export function fieldForm(fields: Field[], { name, submit: label, save, onClose 
   }
 
   function focus(): void {
+    // A new title can be typed at once.
+    if (typed().length === 0) inputs[0]?.select()
     inputs[0]?.focus()
     element.scrollIntoView({ block: 'nearest' })
   }

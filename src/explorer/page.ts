@@ -9,7 +9,7 @@ import { drawContent, drawFound, drawNavigation } from './drawing.ts'
 import { editableFields } from './editable-fields.ts'
 import { Editor } from './editor.ts'
 import { button, byId, icon, make, showStatus } from './elements.ts'
-import type { BookmarkItem, Draft, DrawnTree, Item } from './items.ts'
+import type { BookmarkItem, Draft, DrawnTree, Group, Item } from './items.ts'
 import { renderLists } from './long-list.ts'
 import { hostOf } from './record-items.ts'
 import { isOutdated, type State } from './state.ts'
@@ -266,20 +266,25 @@ export class Page {
     state.chosen = viewIdOf(collection)
     this.setAddress(state.chosen)
     if (this.#itemOf(id) === undefined) resetChoice()
-    if (collection === 'bookmarks') this.#openFoldersOf(id)
+    if (this.#currentGroups()[0]?.whole !== undefined) this.#openFoldersOf(id)
     this.draw()
     renderLists()
     form.focus()
   }
 
-  /** The item of a record in the current view, unless a search or a filter excludes it. */
-  #itemOf(id: string): Item | undefined {
-    const current = this.#contents()
-      .choose(choice())
-      .find(({ view }) => view.id === this.#state.chosen)
-    return current?.groups.flatMap(({ items }) => items).find(({ record }) => record.stored.id === id)
+  #currentGroups(): Group[] {
+    const contents = this.#contents().choose(choice())
+    return contents.find(({ view }) => view.id === this.#state.chosen)?.groups ?? []
   }
 
+  /** The item of a record in the current view, unless a search or a filter excludes it. */
+  #itemOf(id: string): Item | undefined {
+    return this.#currentGroups()
+      .flatMap(({ items }) => items)
+      .find(({ record }) => record.stored.id === id)
+  }
+
+  /** Opens the folders of a row of the tree. */
   #openFoldersOf(id: string): void {
     const { tree } = this.#state
     tree.current = id
