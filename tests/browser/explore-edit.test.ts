@@ -324,6 +324,8 @@ describe('a save', () => {
     const { page, other } = await open('bookmarks')
     await change(page, 'Mail')
     await field(page, 'title').fill('Mine')
+    await change(page, 'Mail again')
+    const refusal = [await page.locator('#status').innerText(), await focused(page)]
     await other.edit([
       { op: 'change', id: 'mail00000000', fields: { title: 'Theirs', address: 'https://theirs.example/' } },
     ])
@@ -336,6 +338,7 @@ describe('a save', () => {
     await page.keyboard.press('Enter')
     await row(page, 'Mine').waitFor()
 
+    expect(refusal).toEqual(['Save or cancel this first', 'title'])
     expect(trouble).toMatch(/another device/)
     expect(note).toBe('On another device: Theirs')
     expect(stored).toContain('Theirs')
