@@ -32,7 +32,7 @@ export const isCommon = (option: AnyCommand['options'][number]) =>
 /** What stands above each group. */
 const beginnings: Record<string, string> = {
   'Your own data:':
-    `Each ${startsBridge.replace('Starts', 'starts')}\n\n` +
+    `Each of these commands ${startsBridge.replace('Starts', 'starts')}\n\n` +
     '[Your data](your-data.md) shows how to use them. Several commands take these options:\n' +
     list(common.map((option) => [option.flags, describeOption(option)])),
   'A service for others:': '[Run a bridge](run.md) shows how to use them.\n',
