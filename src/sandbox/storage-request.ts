@@ -205,7 +205,7 @@ export interface ListQuery {
   sort: Sort | null
 }
 
-const maxIds = 100
+const maxIdsPerQuery = 100
 const maxLimit = 4_294_967_295
 const known = new Set(['ids', 'newer', 'older', 'full', 'limit', 'offset', 'sort'])
 
@@ -244,7 +244,7 @@ function read<T>(found: Map<string, string>, name: string, reader: (value: strin
 }
 
 function readIds(ids: string[]): string[] | null {
-  return ids.length <= maxIds && ids.every((id) => idPattern.test(id)) ? ids : null
+  return ids.length <= maxIdsPerQuery && ids.every((id) => idPattern.test(id)) ? ids : null
 }
 
 function readLimit(value: string): number | null {

@@ -4,7 +4,7 @@ import { Progress } from './progress.ts'
 import { contentOf, type Source, type Write } from './restore-plan.ts'
 import { someOf } from './phrases.ts'
 import { digestOf } from '../../client/crypto.ts'
-import type { Saved, SavedRecord } from '../../client/edit/saved.ts'
+import { maxNamedRecords, type Saved, type SavedRecord } from '../../client/edit/saved.ts'
 import type { Session } from './session.ts'
 import type { UndoLog } from './undo-store.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
@@ -12,8 +12,6 @@ import type { SyncClient, TransactionRequest, TransactionResponse } from '../../
 /** Of a transaction; of bookmarks, which belong together, as much as every bridge takes. */
 const maxBatchBytes = 1_500_000
 const maxTreeBytes = 6_000_000
-/** More ids make reading everything faster. */
-const maxIds = 400
 /** What is kept of a record that was added. */
 const digestBytes = 60
 /** Of a request besides its payload, with its quotes escaped. */
@@ -104,8 +102,8 @@ function isOverwritten(kind: Write['kind']): boolean {
 /** What undoes the writing of a part. If one of the records changes before that, it is not written. */
 async function savedOf({ client, collection, keys }: Source, part: Part): Promise<Saved> {
   const before: SavedRecord[] = []
-  for (let from = 0; from < part.overwritten.length; from += maxIds) {
-    const ids = part.overwritten.slice(from, from + maxIds)
+  for (let from = 0; from < part.overwritten.length; from += maxNamedRecords) {
+    const ids = part.overwritten.slice(from, from + maxNamedRecords)
     for await (const { records } of client.collection(collection).storedPages({ ids }))
       for (const { id, payload = '' } of records) before.push({ id, payload })
   }

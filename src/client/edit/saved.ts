@@ -156,8 +156,8 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
   }
 }
 
-/** More ids would be slower to find than everything. */
-const maxIds = 400
+/** How many records are found by their ids at once; for more, reading everything is faster. */
+export const maxNamedRecords = 400
 
 /**
  * What to undo one after the other, of what was saved, newest first: bookmarks together, because they depend on each other, and other records
@@ -198,8 +198,8 @@ function joined(older: Saved, newer: Saved): Saved {
 function partsOf(saved: Saved): Saved[] {
   const before = new Map(saved.before.map((record) => [record.id, record]))
   const parts: Saved[] = []
-  for (let from = 0; from < saved.after.length; from += maxIds) {
-    const after = saved.after.slice(from, from + maxIds)
+  for (let from = 0; from < saved.after.length; from += maxNamedRecords) {
+    const after = saved.after.slice(from, from + maxNamedRecords)
     parts.push({ ...saved, after, before: after.flatMap(({ id }) => before.get(id) ?? []) })
   }
   return parts
