@@ -19,11 +19,11 @@ export function summarise(targets: Target[]): string {
 
 /** The results page. */
 export function writePage(results: Results, targets: Target[]): string {
-  const { machine, record, downloads, redis, distance, endurance, ownData } = results
+  const { machine, record, list, downloads, redis, distance, endurance, ownData } = results
   const { early, late } = endurance.megabytes
   return `# Performance
 
-\`make bench\` measures this on any Debian in about ten minutes and writes this page. Everything runs on loopback. Every figure is a ratio to a peer
+\`make bench\` measures this on any Debian in nine minutes and writes this page. Everything runs on loopback. Every figure is a ratio to a peer
 in the same run: the programs take turns, and the median of the rounds counts. All of them are started with the
 environment and the scheduling policy of the service's unit, and have one core; the storage (nginx with fixed answers) and the load (wrk) share another.
 
@@ -53,6 +53,17 @@ ${table(
     Math.round(requestsPerSecond).toLocaleString('en'),
     cpuMicroseconds > 0 ? `${cpuMicroseconds.toFixed(0)} µs` : '',
     ...[50, 99].map((percentile) => `${latencies[percentiles.indexOf(percentile)]!.toFixed(2)} ms`),
+  ]),
+)}
+
+A list of 100 records:
+
+${table(
+  ['', 'requests/s', 'processor time'],
+  list.map(({ name, requestsPerSecond, cpuMicroseconds }) => [
+    name,
+    Math.round(requestsPerSecond).toLocaleString('en'),
+    `${cpuMicroseconds.toFixed(0)} µs`,
   ]),
 )}
 

@@ -29,7 +29,7 @@ import {
   startStraight,
   startUpstream,
 } from './subjects.ts'
-import { readTargets } from './targets.ts'
+import { readTargets, targetsOf } from './targets.ts'
 
 const executable = resolve(process.argv[2] ?? 'dist/sync-bridge')
 const isFull = process.env.FULL === '1'
@@ -78,8 +78,8 @@ async function measure(): Promise<Results> {
   const upstream = await startUpstream(folder)
 
   say('One record')
-  // The compilers need some hundred thousand requests.
-  const options = { rounds, seconds, warmUpSeconds: warmUp(10), script }
+  // The compilers need a hundred thousand requests.
+  const options = { rounds, seconds, warmUpSeconds: warmUp(7), script }
   const nginx = await startNginxProxy(folder, upstream.origin)
   const passing = await startPeer('pass-through', passThrough, upstream.origin)
   const printing = await startPeer('parse and print', parseAndPrint, upstream.origin)
@@ -87,19 +87,22 @@ async function measure(): Promise<Results> {
   const direct = await startStraight(straight, upstream.origin)
   const bridge = await startBridge(executable, upstream.origin)
   const servers = [upstream, nginx, passing, printing, framed, direct, bridge]
-  const record = await measureThroughput(
-    servers.map((server) => ({ ...server.of('record'), users: 2 })),
-    { ...options, connections },
+  const record = show(
+    'record',
+    await measureThroughput(
+      servers.map((server) => ({ ...server.of('record'), users: 2 })),
+      { ...options, connections },
+    ),
   )
 
   say('Lists')
   const rewriting = await startPeer('rewritten by a stream', rewrite, upstream.origin)
-  const list = await measureThroughput(
-    [nginx, passing, rewriting, printing, framed, bridge].map((server) => ({
-      ...server.of('list100'),
-      users: 2,
-    })),
-    { ...options, connections },
+  const list = show(
+    'list',
+    await measureThroughput(
+      [rewriting, bridge].map((server) => ({ ...server.of('list100'), users: 2 })),
+      { ...options, connections, rounds: isQuick ? 1 : 11 },
+    ),
   )
   await Promise.all(
     [bridge, passing, printing, framed, direct, rewriting].map((server) => stop(server.process)),
@@ -112,49 +115,61 @@ async function measure(): Promise<Results> {
     await startBridge(executable, upstream.origin),
     await startPeer('parse and print', parseAndPrint, upstream.origin),
   ] as const
-  const downloads = await measureDownloads(
-    fresh.map((server) => server.of('list100k')),
-    isQuick ? 1 : 9,
+  const downloads = show(
+    'downloads',
+    await measureDownloads(
+      fresh.map((server) => server.of('list100k')),
+      isQuick ? 1 : 9,
+    ),
   )
   await Promise.all(fresh.map((server) => stop(server.process)))
   const patient = await startBridge(executable, upstream.origin)
-  const slowReaders = await measureSlowReaders(patient.of('list100k'), limits.listsPerUser, 10)
+  const slowReaders = show(
+    'slowReaders',
+    await measureSlowReaders(patient.of('list100k'), limits.listsPerUser, 10),
+  )
   await stop(patient.process)
 
   say('Writes')
-  const batch = await measureBatch(executable, isQuick ? 1 : 5)
+  const batch = show('batch', await measureBatch(executable, isQuick ? 1 : 5))
 
   say('At a distance')
-  const roundTrips = await measureRoundTrips(executable, folder, isQuick ? 3 : 7)
+  const roundTrips = show('roundTrips', await measureRoundTrips(executable, folder, isQuick ? 3 : 7))
   const far = await startFar(folder)
-  const distance = await measureDistance(executable, far, {
-    rounds: isQuick ? 1 : 3,
-    seconds: isQuick ? 2 : 4,
-    warmUpSeconds: warmUp(5),
-    script,
-    peers: { passThrough, straight },
-  })
+  const distance = show(
+    'distance',
+    await measureDistance(executable, far, {
+      rounds: isQuick ? 1 : 3,
+      seconds: isQuick ? 2 : 3,
+      warmUpSeconds: warmUp(4),
+      script,
+      peers: { passThrough, straight },
+    }),
+  )
 
   say('Processes')
-  const workers = await measureWorkers(script)
+  const workers = show('workers', await measureWorkers(script))
 
   say('Redis')
   const redis = await measureRedis(executable, upstream.origin, { connections, seconds, script })
 
   say('Endurance')
   const enduring = await startBridge(executable, upstream.origin)
-  const endurance = await measureEndurance(
-    { ...enduring.of('record'), users: 2 },
-    {
-      requests: isFull ? 1_000_000 : isQuick ? 20_000 : 300_000,
-      seconds: isFull ? 900 : 30,
-      script,
-    },
+  const endurance = show(
+    'endurance',
+    await measureEndurance(
+      { ...enduring.of('record'), users: 2 },
+      {
+        requests: isFull ? 1_000_000 : isQuick ? 20_000 : 300_000,
+        seconds: isFull ? 900 : 30,
+        script,
+      },
+    ),
   )
   await stop(enduring.process)
 
   say("A person's own data")
-  const ownData = await measureOwnData(executable, folder, isQuick ? 3000 : 300_000)
+  const ownData = show('ownData', await measureOwnData(executable, folder, isQuick ? 3000 : 300_000))
 
   const machine = await describeMachine(executable)
   return {
@@ -186,6 +201,12 @@ async function measureWorkers(script: string): Promise<Results['workers']> {
   const workers = await measureThroughput(subjects, options)
   await Promise.all([...servers, upstream].map((server) => stop(server.process)))
   return workers
+}
+
+/** Prints how a part met its targets, so that a run that is cut off has not measured in vain. */
+function show<Part extends keyof Results>(part: Part, figures: Results[Part]): Results[Part] {
+  process.stdout.write(summarise(targetsOf(part, figures)))
+  return figures
 }
 
 function say(what: string): void {

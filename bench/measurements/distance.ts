@@ -73,7 +73,11 @@ export async function measureDistance(
     await load(server.of('record'), { ...options, seconds: options.warmUpSeconds, connections: 64 })
   await far.setRoundTrip(50)
   const figures: AtADistance[] = []
-  for (const crowd of crowds) figures.push(...(await measureCrowd(servers, crowd, options)))
+  for (const crowd of crowds) {
+    // With fewer clients, they are the same.
+    const measured = servers.filter((_, index) => crowd.clients > 256 || index !== 1)
+    figures.push(...(await measureCrowd(measured, crowd, options)))
+  }
   await Promise.all(servers.map((server) => stop(server.process)))
   return figures
 }
