@@ -182,6 +182,46 @@ describe.skipIf(firefoxPath === null)(
       ['delete a tree', [{ op: 'remove', id: 'folderAAAAAA' }], /^(?![^]*linkten)/],
     ]
 
+    it('takes back in parts what does not fit into one transaction, while Firefox syncs between the parts', async () => {
+      const small = new SyncClient(client.account, {
+        async fetch(url, init) {
+          const response = await fetch(url, init)
+          if (!url.endsWith('/v1/')) return response
+          const { settings, ...body } = (await response.json()) as { settings: object }
+          return Response.json({ ...body, settings: { ...settings, batch_max_requests: 12 } })
+        },
+      })
+      const before = await expectAgreement()
+      const names = Array.from({ length: 20 }, (_, index) => String(index).padStart(2, '0'))
+      const added = await client.edit([
+        { op: 'add', id: 'manyAAAAAAAA', kind: 'folder', title: 'Many', folder: 'menu' },
+        { op: 'add', id: 'innerAAAAAAA', kind: 'folder', title: 'Inner', folder: 'manyAAAAAAAA' },
+        ...names.flatMap((name): Edit[] =>
+          ['manyAAAAAAAA', 'innerAAAAAAA'].map((folder) => ({
+            op: 'add',
+            id: `${folder.slice(0, 5)}${name}AAAAA`,
+            address: `https://${folder}${name}.example/`,
+            folder,
+          })),
+        ),
+      ])
+      await settle()
+      const between = await expectAgreement()
+      const seen: string[] = []
+
+      await small.undo(added.saved!, {
+        async onWrite() {
+          await settle()
+          seen.push(await expectAgreement())
+        },
+      })
+      await settle()
+
+      expect(between.split('\n')).toHaveLength(before.split('\n').length + 42)
+      expect(new Set(seen).size).toBeGreaterThan(3)
+      expect(await expectAgreement()).toBe(before)
+    })
+
     it.each(edits)('shows what they %s, and what it was after undo', async (_, made, pattern) => {
       const before = await expectAgreement()
 
