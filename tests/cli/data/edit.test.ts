@@ -432,16 +432,21 @@ describe('edit', () => {
         await eventually(question, () => terminal.shown().includes(question))
         terminal.type(`${answer}\r`)
       }
-      return terminal.child.exited
+      await terminal.closed
+      return [await terminal.child.exited, terminal.shown().includes('\nNothing was written\r')]
     }
 
-    const codes = [await play(['']), await play(['y', 'y'])]
+    const outcomes = [await play(['']), await play(['y', 'y'])]
     const unchanged = await shape()
-    codes.push(await play(['y', '4']))
+    outcomes.push(await play(['y', '4']))
     const kept = readdirSync(dirname(account)).filter((name) => name.startsWith('sync-bridge-'))
 
     expect(unchanged).toBe(before)
-    expect(codes).toEqual([1, 1, 0])
+    expect(outcomes).toEqual([
+      [1, true],
+      [1, true],
+      [0, false],
+    ])
     // The lines are kept after each no.
     expect(kept).toHaveLength(2)
     expect(await shape()).not.toContain('example')
