@@ -21,6 +21,8 @@ export interface Results {
   distance: AtADistance[]
   endurance: Endurance
   ownData: OwnData
+  /** In KB. */
+  explorer: number
 }
 
 export function named<Figure extends { name: string }>(figures: Figure[], name: string): Figure {

@@ -13,6 +13,7 @@ import { measureBatch } from './measurements/batch.ts'
 import { measureDistance } from './measurements/distance.ts'
 import { measureDownloads, measureSlowReaders } from './measurements/download.ts'
 import { measureEndurance } from './measurements/endurance.ts'
+import { measureExplorer } from './measurements/explorer.ts'
 import { measureOwnData } from './measurements/own-data.ts'
 import { measureRedis } from './measurements/redis.ts'
 import { measureRoundTrips } from './measurements/round-trips.ts'
@@ -171,6 +172,13 @@ async function measure(): Promise<Results> {
   say("A person's own data")
   const ownData = show('ownData', await measureOwnData(executable, folder, isQuick ? 3000 : 300_000))
 
+  say('The explorer')
+  const withExplorer = await startBridge(executable, upstream.origin, {
+    settings: { explorer_enabled: 'true' },
+  })
+  const explorer = show('explorer', await measureExplorer(`${withExplorer.origin}/v1/explore`))
+  await stop(withExplorer.process)
+
   const machine = await describeMachine(executable)
   return {
     machine,
@@ -185,6 +193,7 @@ async function measure(): Promise<Results> {
     distance,
     endurance,
     ownData,
+    explorer,
   }
 }
 
