@@ -130,7 +130,7 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
         tabs!.filter(({ id }) => id !== device).map((record) => [record.clientName, urlsOf(record)]),
       ),
     )
-    expect([history!.length, passwords!.length, madeForms.length, tabs!.length]).toEqual([3000, 4, 8, 4])
+    expect([history!.length, passwords!.length, madeForms.length, tabs!.length]).toEqual([300, 4, 8, 4])
   })
 
   describe('shows through the bridge exactly what it has', () => {

@@ -70,7 +70,7 @@ export async function startWorld(): Promise<World> {
   const bridge = stack.use(await startExecutable({ settings, writable }))
   const { sandbox } = bridge
   const user = sandbox.addUser('sample')
-  fillSampleData(sandbox, user)
+  fillSampleData(sandbox, user, { history: 300 })
   const headers = { Authorization: `Bearer ${user.bearerToken()}`, 'X-KeyID': user.keyId }
   const bucket = new KintoClient(`${bridge.url}/v1`, { headers }).bucket(user.clientState)
   const syncKeys = keyPairFromHex(user.syncKey.toString('hex'))
