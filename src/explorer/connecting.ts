@@ -8,7 +8,7 @@ import { openAccount, type Credentials, type OpenedAccount } from './opened-acco
 import { exchange } from './own-page.ts'
 import type { Page } from './page.ts'
 import { initialState, type State } from './state.ts'
-import { forget, readPlace, remember } from './tab.ts'
+import { forget, readPlace, remember, setAddress } from './tab.ts'
 import { views } from './views.ts'
 
 const keepsKey = document.querySelectorAll<HTMLInputElement>('[data-keeps-key]')
@@ -53,7 +53,7 @@ export class Connecting {
   ask(trouble: ClientError | null): void {
     this.#page.show('connect')
     // It would cover the form; its address stays, so that it opens again after the form.
-    this.#page.closeRecord()
+    this.#page.record.close()
     byId('back').hidden = this.#state.editing === null
     byId<HTMLButtonElement>('open').disabled = false
     showTrouble(trouble)
@@ -71,7 +71,7 @@ export class Connecting {
       if (current !== state.connection) return
       this.#hold(account, asked)
       remember(asked, keepsKey[0]!.checked)
-      if (readPlace().name === '') this.#page.setAddress(views[0]!.id)
+      if (readPlace().name === '') setAddress(views[0]!.id)
       this.#page.follow()
       await state.loaded.read(() => {
         state.isOutdated = true

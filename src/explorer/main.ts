@@ -1,9 +1,10 @@
 /**
  * The explorer shows users their own data: it reads encrypted records from the bridge that serves it, and decrypts them in the tab.
  *
- * `state.ts` is what the page knows and shows. `connecting.ts` connects it with `form.ts`, and `page.ts` draws it; `tab.ts` is the address and the
- * tab's storage. `opened-account.ts` reads and decrypts with `client/`, `record-items.ts` turns records into what lists show, `contents.ts`
- * searches and sorts them, `views.ts`, `drawing.ts` and `details.ts` draw them, `editor.ts` changes them, and `downloads.ts` saves them.
+ * `state.ts` is what the page knows and shows. `connecting.ts` connects it with `form.ts`, `page.ts` draws it, and `record-dialog.ts` draws a
+ * record over it; `tab.ts` is the address and the tab's storage. `opened-account.ts` reads and decrypts with `client/`, `record-items.ts` turns
+ * records into what lists show, `contents.ts` searches and sorts them, `views.ts`, `drawing.ts` and `details.ts` draw them, `editor.ts` changes
+ * them, and `downloads.ts` saves them.
  */
 import { Connecting } from './connecting.ts'
 import { offerDownloads } from './downloads.ts'
@@ -62,7 +63,7 @@ for (const [id, act] of Object.entries({
   byId(id).addEventListener('click', act)
 }
 onChoice(() => page.drawSoon())
-byId('details').addEventListener('close', () => page.leaveRecord())
+byId('details').addEventListener('close', () => page.record.leave())
 byId('details').addEventListener('click', ({ target, currentTarget }) => {
   if (target === currentTarget) (target as HTMLDialogElement).close()
 })

@@ -1,24 +1,21 @@
-import { isReadable, type SyncRecord } from '../client/collection.ts'
-import { readVisitedPage } from '../client/record-readers.ts'
+import { isReadable } from '../client/collection.ts'
 import type { ClientError } from '../client/errors.ts'
 import { idOf } from './bookmark-edits.ts'
 import { drawChanges } from './change-bar.ts'
 import { Contents } from './contents.ts'
-import { emptyDetails, showDetails } from './details.ts'
 import { drawContent, drawFound, drawNavigation } from './drawing.ts'
 import { editableFields } from './editable-fields.ts'
 import { Editor } from './editor.ts'
 import { button, byId, icon, make, showStatus } from './elements.ts'
 import type { BookmarkItem, Draft, DrawnTree, Group, Item } from './items.ts'
 import { renderLists } from './long-list.ts'
-import { hostOf } from './record-items.ts'
+import { RecordDialog } from './record-dialog.ts'
 import { isOutdated, type State } from './state.ts'
-import { placeAddress, readPlace } from './tab.ts'
+import { placeAddress, readPlace, setAddress } from './tab.ts'
 import { choice, offerTags, resetChoice, showTools, typed } from './tools.ts'
 import { viewIdOf, type View } from './views.ts'
 
 const pageTitle = document.title
-const dialog = byId<HTMLDialogElement>('details')
 
 /** What the page needs to connect again. */
 interface Connector {
@@ -30,14 +27,14 @@ interface Connector {
 /** Draws what the state is, and follows the address. */
 export class Page {
   readonly editor: Editor
+  /** The dialog over a view. */
+  readonly record: RecordDialog
   readonly #state: State
   readonly #connector: Connector
   /** Whether it will be drawn before the next frame. */
   #isDrawing = false
   /** The draft on display. */
   #drawnDraft: Draft | null = null
-  /** Whether a record was closed whose address is still that of the page. */
-  #isLeavingRecord = false
 
   constructor(state: State, connector: Connector) {
     this.#state = state
@@ -48,6 +45,7 @@ export class Page {
       focusRow: (collection, id) => this.#focusRow(collection, id),
       askForToken: (trouble) => connector.ask(trouble),
     })
+    this.record = new RecordDialog(state, this.editor)
   }
 
   show(part: 'connect' | 'explorer'): void {
@@ -61,7 +59,7 @@ export class Page {
   /** Shows what the address names. */
   follow(): void {
     const state = this.#state
-    this.#isLeavingRecord = false
+    this.record.follow()
     if (state.credentials === null) return
     const { name, id } = readPlace()
     // A record is shown over the view that it was opened from.
@@ -77,11 +75,6 @@ export class Page {
     const before = this.#state.chosen
     this.follow()
     if (this.#state.chosen !== before) scrollTo(0, 0)
-  }
-
-  /** Names a view in the address, without a step for Back. */
-  setAddress(viewId: string): void {
-    history.replaceState(null, '', placeAddress(viewId))
   }
 
   /** Removes everything that was drawn. */
@@ -114,7 +107,7 @@ export class Page {
     if (view.id !== state.chosen && !loaded.isReading()) {
       showStatus('Not in this account')
       state.chosen = view.id
-      this.setAddress(state.chosen)
+      setAddress(state.chosen)
     }
     const isFocused = byId('nav').contains(document.activeElement)
     byId('nav').replaceChildren(...drawNavigation(found, current, loaded))
@@ -147,7 +140,7 @@ export class Page {
     this.drawTools()
     drawChanges(state.editing, state.troubles)
     byId('view').setAttribute('aria-busy', String(loaded.isReading(view.collections)))
-    this.#drawRecord()
+    this.record.draw()
   }
 
   /** The controls that change bookmarks; only where the tree is shown and can be changed. */
@@ -157,25 +150,6 @@ export class Page {
     byId('edit-tools').hidden = !isShown
     const count = tree.selected.size
     byId('selected').textContent = isShown && count > 0 ? `${count.toLocaleString()} selected` : ''
-  }
-
-  /** Closing a record removes its content, and restores the address of its view. */
-  leaveRecord(): void {
-    // It was opened again before this event.
-    if (dialog.open) return
-    this.#state.record = null
-    emptyDetails()
-    if (byId('explorer').hidden || readPlace().id === null) return
-    // The address changes later.
-    if (history.state?.isOver === true) {
-      this.#isLeavingRecord = true
-      history.back()
-    } else this.setAddress(this.#state.chosen)
-  }
-
-  closeRecord(): void {
-    this.#state.record = null
-    dialog.close()
   }
 
   collapse(): void {
@@ -211,47 +185,6 @@ export class Page {
     if (this.#state.drawnTree?.focus() !== true) byId('title').focus({ preventScroll: true })
   }
 
-  /** Opens the record in the address once it is read, and closes any other. */
-  #drawRecord(): void {
-    if (this.#isLeavingRecord) return
-    const { loaded, credentials, record: before } = this.#state
-    const { name, id } = readPlace()
-    const record = id === null ? null : loaded.record(name, id)
-    if (record === null) return this.closeRecord()
-    if (record !== undefined) {
-      const isSame = before?.collection === name && before.stored.id === id
-      // If it was closed, its event comes later.
-      if (record === before || (isSame && !dialog.open)) return
-      this.#state.record = record
-      const changes = {
-        save: this.editor.save.bind(this.editor, name),
-        change: () => this.#changeRecord(record),
-        sameSite: this.#pagesOfSite(record),
-      }
-      const find = (other: string) => loaded.record(name, other)
-      return showDetails(record, credentials?.bucket ?? '', find, this.editor.canEdit(name) ? changes : null)
-    }
-    if (loaded.isReading([name])) return
-    this.setAddress(this.#state.chosen)
-    this.closeRecord()
-    const isUnread = loaded.failureOf([name]) !== null
-    showStatus(isUnread ? `${name} could not be read` : `There is no record ${id} in ${name}`)
-  }
-
-  /** The pages in the history that have the same host as this one. */
-  #pagesOfSite({ collection, clear }: SyncRecord): SyncRecord[] {
-    const host = collection === 'history' ? hostOf(readVisitedPage(clear ?? {}).url) : ''
-    if (host === '') return []
-    const pages = this.#state.loaded.records([collection]).filter(isReadable)
-    return pages.filter((page) => hostOf(readVisitedPage(page.clear).url) === host)
-  }
-
-  /** Changes the record that the dialog has shown, in its row. */
-  #changeRecord(record: SyncRecord): void {
-    this.setAddress(this.#state.chosen)
-    this.editor.change(record)
-  }
-
   /** Shows what has changed elsewhere in the form that is open. */
   #updateDraft(): void {
     const { draft, loaded } = this.#state
@@ -264,7 +197,7 @@ export class Page {
     const state = this.#state
     const { collection, id, form } = state.draft!
     state.chosen = viewIdOf(collection)
-    this.setAddress(state.chosen)
+    setAddress(state.chosen)
     if (this.#itemOf(id) === undefined) resetChoice()
     if (this.#currentGroups()[0]?.whole !== undefined) this.#openFoldersOf(id)
     this.draw()
@@ -279,9 +212,10 @@ export class Page {
 
   /** The item of a record in the current view, unless a search or a filter excludes it. */
   #itemOf(id: string): Item | undefined {
-    return this.#currentGroups()
-      .flatMap(({ items }) => items)
-      .find(({ record }) => record.stored.id === id)
+    const found = this.#currentGroups().map(({ items }) =>
+      items.find(({ record }) => record.stored.id === id),
+    )
+    return found.find(Boolean)
   }
 
   /** Opens the folders of a row of the tree. */

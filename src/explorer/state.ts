@@ -27,8 +27,8 @@ export interface State {
   troubles: readonly string[]
   /** What is being changed or added; null if nothing is. */
   draft: Draft | null
-  /** The record that the dialog shows; null if it is closed. */
-  record: SyncRecord | null
+  /** The record that the dialog shows, and whether with controls that change it; null if it is closed. */
+  record: { record: SyncRecord; canEdit: boolean } | null
   tree: TreeState
   /** The tree on display; null if none is. */
   drawnTree: DrawnTree | null

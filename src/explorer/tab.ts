@@ -23,6 +23,11 @@ export function placeAddress(name: string, id?: string): string {
     .join('/')}`
 }
 
+/** Names a view in the address, without a step for Back. */
+export function setAddress(viewId: string): void {
+  history.replaceState(null, '', placeAddress(viewId))
+}
+
 function unescaped(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -119,11 +119,14 @@ describe('in the tree of bookmarks', () => {
 
   it('tags belong to every bookmark of the address', async () => {
     const { page, other } = await open('bookmarks')
-    await change(page, 'Mail')
+    await row(page, 'Mail').locator('.row-main').click()
+    await page.locator('#details').getByRole('button', { name: 'Edit' }).click()
+    const first = await focused(page)
     await field(page, 'tags').fill('letters, every day')
     await page.keyboard.press('Enter')
     await isSaved(page, 'Changed “Mail”')
 
+    expect(first).toBe('title')
     const { items } = await other.tree()
     const tags = ['mail00000000', 'mailagain000', 'morning00000'].map((id) => items.get(id)!.tags)
     expect(tags).toEqual([['letters', 'every day'], ['letters', 'every day'], ['daily']])
