@@ -18,10 +18,18 @@ export const unreadable: SyncRecord = {
   problem: 'It was encrypted with another key',
 }
 
+/** The content of a folder and of a bookmark, as Firefox writes them, with other fields, too. */
+export const clearFolder = (id: string, parentid: string, children: unknown, more: object = {}) => {
+  return { id, type: 'folder', title: id, parentid, children, ...more }
+}
+export const clearBookmark = (id: string, parentid: string, more: object = {}) => {
+  return { id, type: 'bookmark', title: id, bmkUri: `https://${id}.example/`, tags: [], parentid, ...more }
+}
+
 export const folder = (id: string, parentid: string, children: unknown) =>
-  record({ id, type: 'folder', title: id, parentid, children })
+  record(clearFolder(id, parentid, children))
 export const bookmark = (id: string, parentid: string, more: object = {}) =>
-  record({ id, type: 'bookmark', title: id, bmkUri: `https://${id}.example/`, parentid, ...more })
+  record(clearBookmark(id, parentid, more))
 
 /** A tree as text: a folder with its contents in brackets. */
 export function shape(nodes: BookmarkNode[]): string {

@@ -14,6 +14,7 @@ import { isReadable } from '../../../src/client/collection.ts'
 import { readTree } from '../../../src/client/edit/tree.ts'
 import { SyncClient } from '../../../src/client/sync-client.ts'
 import { complaints, shapeOf } from '../../client/edit/trees.ts'
+import { clearBookmark, clearFolder } from '../../client/records.ts'
 import { accountAt, all, replaceKeys, upload } from '../../client/world.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -32,22 +33,10 @@ afterAll(async () => {
   endAll()
 })
 
-const folder = (id: string, parentid: string, title: string, ...children: string[]) => ({
-  id,
-  type: 'folder',
-  title,
-  parentid,
-  children,
-})
-const link = (id: string, parentid: string, more: object = {}) => ({
-  id,
-  type: 'bookmark',
-  title: `Title ${id}`,
-  bmkUri: `https://${id}.example/`,
-  tags: [],
-  parentid,
-  ...more,
-})
+const folder = (id: string, parentid: string, title: string, ...children: string[]) =>
+  clearFolder(id, parentid, children, { title })
+const link = (id: string, parentid: string, more: object = {}) =>
+  clearBookmark(id, parentid, { title: `Title ${id}`, ...more })
 const odd = ' \\{1} <b> #x ^y /\n\u202e'
 
 /** A user with bookmarks, a login and two visited pages. */

@@ -12,6 +12,7 @@ import { eventually } from '../../support/eventually.ts'
 import { endAll, executablePath } from '../../support/executable.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { accountFile, runWith } from './world.ts'
+import { clearBookmark, clearFolder } from '../../client/records.ts'
 
 const bridge = await startTestBridge({ writable: ['bookmarks', 'passwords'] })
 const proxy = await startFaultProxy({ target: bridge.url })
@@ -21,21 +22,9 @@ afterAll(async () => {
   endAll()
 })
 
-const folder = (id: string, parentid: string, ...children: string[]) => ({
-  id,
-  type: 'folder',
-  title: `Folder ${id}`,
-  parentid,
-  children,
-})
-const link = (id: string, parentid: string) => ({
-  id,
-  type: 'bookmark',
-  title: `Title ${id}`,
-  bmkUri: `https://${id}.example/`,
-  tags: [],
-  parentid,
-})
+const folder = (id: string, parentid: string, ...children: string[]) =>
+  clearFolder(id, parentid, children, { title: `Folder ${id}` })
+const link = (id: string, parentid: string) => clearBookmark(id, parentid, { title: `Title ${id}` })
 
 /** A user with bookmarks and a login, who reaches the bridge through the proxy. */
 async function someone() {

@@ -4,6 +4,7 @@ import { mergeChildren } from '../../../src/cli/data/restored-tree.ts'
 import { decryptRecords, type ClearRecord } from '../../../src/client/crypto.ts'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
+import { clearBookmark as bookmark, clearFolder as folder } from '../../client/records.ts'
 import { encrypted, keyPairOf } from '../../examples/records.ts'
 import { endAll, makeFolder } from '../../support/executable.ts'
 import { startSandbox } from '../../support/sandbox.ts'
@@ -38,12 +39,6 @@ async function someone(name: string, collection: string, before: ClearRecord[]) 
   return { user, write, restore, preview, now }
 }
 
-const folder = (id: string, parentid: string, children: string[]) => {
-  return { id, type: 'folder', title: id, parentid, children }
-}
-const bookmark = (id: string, parentid: string, more: object = {}) => {
-  return { id, type: 'bookmark', title: id, bmkUri: `https://${id}.example/`, parentid, tags: [], ...more }
-}
 const gone = (id: string) => ({ id, deleted: true })
 
 describe('restore', () => {

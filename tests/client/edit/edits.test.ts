@@ -5,11 +5,11 @@ import { invalidity, type Edit } from '../../../src/client/edit/edit.ts'
 import { requestsOf } from '../../../src/client/edit/edit-requests.ts'
 import { readTree, type Tree } from '../../../src/client/edit/tree.ts'
 import { recordAt } from './trees.ts'
+import { clearBookmark, clearFolder } from '../records.ts'
 
 const folder = (id: string, parentid: string, ...children: unknown[]) =>
-  recordAt({ id, type: 'folder', title: id, parentid, children })
-const link = (id: string, parentid: string, more: object = {}) =>
-  recordAt({ id, type: 'bookmark', title: id, bmkUri: `https://${id}.example/`, tags: [], parentid, ...more })
+  recordAt(clearFolder(id, parentid, children))
+const link = (id: string, parentid: string, more: object = {}) => recordAt(clearBookmark(id, parentid, more))
 const unreadable = (id: string): SyncRecord => ({ ...recordAt({ id }), clear: null, problem: 'Foreign' })
 
 /** The contents of a root as text: folders with what is in them in brackets. */

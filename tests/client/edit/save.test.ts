@@ -9,6 +9,7 @@ import { SyncClient } from '../../../src/client/sync-client.ts'
 import { startTestBridge, type TestBridge } from '../../support/bridge.ts'
 import { accountAt, all, replaceKeys, upload } from '../world.ts'
 import { complaints, shapeOf } from './trees.ts'
+import { clearBookmark, clearFolder } from '../records.ts'
 
 let bridge: TestBridge
 let client: SyncClient
@@ -19,27 +20,11 @@ beforeAll(async () => {
 })
 afterAll(() => bridge.stop())
 
-const root = (id: string, ...children: string[]) => ({
-  id,
-  type: 'folder',
-  title: id,
-  parentid: 'places',
-  children,
-})
-const folder = (id: string, parentid: string, ...children: string[]) => ({
-  ...root(id, ...children),
-  title: `Folder ${id}`,
-  parentid,
-})
-const link = (id: string, parentid: string, more: object = {}) => ({
-  id,
-  type: 'bookmark',
-  title: `Title ${id}`,
-  bmkUri: `https://${id}.example/`,
-  tags: [],
-  parentid,
-  ...more,
-})
+const root = (id: string, ...children: string[]) => clearFolder(id, 'places', children)
+const folder = (id: string, parentid: string, ...children: string[]) =>
+  clearFolder(id, parentid, children, { title: `Folder ${id}` })
+const link = (id: string, parentid: string, more: object = {}) =>
+  clearBookmark(id, parentid, { title: `Title ${id}`, ...more })
 
 /** A user with a small tree, and a client. */
 async function newAccount() {
