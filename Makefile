@@ -48,7 +48,7 @@ format: node_modules ## formats everything
 	@$(BUN) fmt --ignore-pattern bench/RESULTS.md --ignore-pattern src/client/README.md src tests bench .ci docs/examples
 
 pages: node_modules ## all that is generated from the code, after a change of names that users see
-	@for page in settings-page commands-page interface-page python-engines package-features; do $(BUN) .ci/$$page.ts || exit 1; done
+	@for page in settings-page commands-page interface-page python-engines package-features connect-page; do $(BUN) .ci/$$page.ts || exit 1; done
 
 build: dist/sync-bridge ## the executable
 

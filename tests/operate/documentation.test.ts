@@ -3,6 +3,7 @@ import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'no
 import { join } from 'node:path'
 
 import { Glob, YAML } from 'bun'
+import { connectPage } from '../../.ci/connect-page.ts'
 import { readRedisAddress } from '../../src/credentials/redis-address.ts'
 import { RedisStore } from '../../src/credentials/redis-store.ts'
 import { callLimits, limits, type Limits } from '../../src/load/limits.ts'
@@ -381,5 +382,14 @@ describe('the page about the architecture', () => {
 describe('the limits', () => {
   it('are at most fourteen, so that an operator can know them: a new one takes the place of another', () => {
     expect(Object.keys(limits).length).toBeLessThanOrEqual(14)
+  })
+})
+
+describe('docs/connect.md', () => {
+  it('has the recipes of docs/examples; "make pages" writes them', () => {
+    const page = readFileSync(join(docs, 'connect.md'), 'utf8')
+
+    expect(page).toBe(connectPage())
+    expect(page.match(/^\(async/gm)).toHaveLength(2)
   })
 })
