@@ -112,6 +112,23 @@ describe('the dependency rule', () => {
   })
 })
 
+describe('every file', () => {
+  // What programs, pages and the package start with.
+  const starts = [
+    'main.ts',
+    'client/index.ts',
+    'explorer/main.ts',
+    'guides/guides-search.ts',
+    'guides/page.ts',
+  ]
+
+  it('is used: one that is not lacks its row in a table, such as the commands of cli/commands.ts', () => {
+    const used = new Set([...starts, ...files.flatMap(importsOf)])
+
+    expect(files.filter((file) => !used.has(file))).toEqual([])
+  })
+})
+
 describe('the entry points to external resources', () => {
   it('are the only code that uses them', () => {
     const broken = entryPoints.flatMap(({ what, where }) =>
