@@ -41,7 +41,8 @@ export function placesOf<Item>(items: ReadonlyMap<string, Item>, reader: Reader<
   for (const [id, item] of items) {
     if (!reader.isFolder(item)) continue
     const listed = reader.childIds(item).filter((child) => parents.get(child) === id)
-    contents.set(id, [...new Set(listed)])
+    const unique = new Set(listed)
+    contents.set(id, unique.size === listed.length ? listed : [...unique])
   }
   const place = (id: string, folder: string) => {
     parents.set(id, folder)
@@ -54,7 +55,7 @@ export function placesOf<Item>(items: ReadonlyMap<string, Item>, reader: Reader<
     const exists = (contents.has(named) && named !== id) || reader.isUnreadable?.(named) === true
     place(id, exists ? named : strayFolder)
   }
-  for (const id of cycles(items, parents)) {
+  for (const id of cycles(contents, parents)) {
     const former = parents.get(id)!
     contents.set(
       former,
@@ -80,13 +81,13 @@ function listedParents<Item>(items: ReadonlyMap<string, Item>, reader: Reader<It
 }
 
 /** One folder of each cycle: folders that contain each other are in no root. */
-function cycles(items: ReadonlyMap<string, unknown>, parents: ReadonlyMap<string, string>): string[] {
+function cycles(folders: ReadonlyMap<string, unknown>, parents: ReadonlyMap<string, string>): string[] {
   const isRooted = new Set(rootTitles.keys())
   const cut: string[] = []
-  for (const id of items.keys()) {
+  for (const folder of folders.keys()) {
     const passed = new Set<string>()
-    let above = id
-    while (!isRooted.has(above) && !passed.has(above) && items.has(above)) {
+    let above = folder
+    while (!isRooted.has(above) && !passed.has(above) && folders.has(above)) {
       passed.add(above)
       above = parents.get(above)!
     }

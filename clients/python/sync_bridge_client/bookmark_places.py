@@ -69,7 +69,7 @@ def places_of(
         named = text_of(fields_of(item).get("parentid"))
         exists = (named in contents and named != item_id) or named in elsewhere
         place(item_id, named if exists else _STRAY_FOLDER)
-    for cut in _cycles(items, parents):
+    for cut in _cycles(contents, parents):
         contents[parents[cut]].remove(cut)
         place(cut, _STRAY_FOLDER)
     return Places(parents, contents)
@@ -91,14 +91,14 @@ def _listed_parents(
     return parents
 
 
-def _cycles(items: Mapping[str, object], parents: Mapping[str, str]) -> list[str]:
+def _cycles(folders: Mapping[str, object], parents: Mapping[str, str]) -> list[str]:
     """One folder of each cycle: folders that contain each other are in no root."""
     rooted = set(ROOT_TITLES)
     cut: list[str] = []
-    for item_id in items:
+    for folder in folders:
         passed: set[str] = set()
-        above = item_id
-        while above not in rooted and above not in passed and above in items:
+        above = folder
+        while above not in rooted and above not in passed and above in folders:
             passed.add(above)
             above = parents[above]
         if above in passed:

@@ -249,6 +249,7 @@ function countIn(what: keyof Kept, data: Kept[keyof Kept]): number {
 const readers: { [What in keyof Kept]: (reading: Reading, choice: Choice) => Promise<Kept[What]> } = {
   async bookmarks(reading, { folder, since }) {
     const tree = bookmarkTree(await reading.readAll('bookmarks', (record) => record))
+    collectYoungGarbage()
     const tops = changedSince(folder === null ? tree : [folderNamed(tree, folder)], since)
     const deep = tops.flatMap((top) => walk([top]).filter(({ level }) => level - top.level >= deepestLevel))
     if (deep.length > 0)
