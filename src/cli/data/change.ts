@@ -4,6 +4,7 @@ import { readTree } from '../../client/edit/tree.ts'
 import { ClientError } from '../../client/errors.ts'
 import { describeRecord } from '../../client/engine-records.ts'
 import { planOf } from './edit-plan.ts'
+import { doneOf } from './phrases.ts'
 import { printableLine } from '../../client/safe-text.ts'
 import { partialSuccess } from '../command.ts'
 import { writeOut } from '../output.ts'
@@ -47,7 +48,12 @@ export async function showOrMake(
   const log = new UndoLog(session, command, hasUndo)
   const made = await log.save(edits, { collection, shown })
   for (const { message } of made.problems) tell(message)
-  tell(`${collection}: ${summary}, on all devices after their next sync`)
+  const done = doneOf(summary, made.problems)
+  tell(
+    made.saved === null
+      ? 'Nothing was written'
+      : `${collection}: ${done}, on all devices after their next sync`,
+  )
   log.finish(made.saved, `${collection}: ${summary}`)
   return { isWhole: made.problems.length === 0, summary }
 }
@@ -70,7 +76,8 @@ export async function showOrMakeAll(
       const isWritten = write && described.summary !== ''
       const made = isWritten ? await log.savePart(edits, { collection, shown, inParts: true }) : null
       problems.push(...(made ? made.problems.map(({ message }) => message) : described.problems))
-      totals.add(collection, described.summary)
+      const isLeft = made !== null && made.saved === null
+      if (!isLeft) totals.add(collection, described.summary)
     }
   } catch (error) {
     const isWritten = totals.lines.length > 0 || !(error instanceof ClientError) || error.mayBeApplied
@@ -79,11 +86,12 @@ export async function showOrMakeAll(
   }
   const { lines } = totals
   if (!write || lines.length === 0) {
+    log.end('')
     await leave(session, lines, lines.join(), problems)
     return { isWhole: problems.length === 0 }
   }
   for (const message of problems) tell(message)
-  for (const line of lines) tell(`${line}, on all devices after their next sync`)
+  for (const line of lines) tell(`${doneOf(line, problems)}, on all devices after their next sync`)
   log.end(lines.join('; '))
   return { isWhole: problems.length === 0 }
 }

@@ -14,7 +14,7 @@ import { askLine, isConfirmed, readInput, readText } from './ask.ts'
 import { planOf, planText, type EditPlan } from './edit-plan.ts'
 import { formatBookmarks, hasTimestamp, parseBookmarks, TextError } from './edit-text.ts'
 import { describeAccountCommand, folderOption, noUndoOption } from './options.ts'
-import { countOf } from './phrases.ts'
+import { countOf, doneOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
 import { neverSaved, noteDraft, takeAbandonedEdits } from './whole-file.ts'
 import { UndoLog } from './undo-store.ts'
@@ -265,7 +265,7 @@ async function apply(session: Session, shown: Shown, settings: Settings, wish: W
   const { log } = settings
   const { problems, saved } = await log.save(wish.edits, { shown: shown.records })
   for (const { message } of problems) tell(message)
-  tell(`Saved: ${plan.summary}`)
+  tell(saved === null ? 'Nothing was written' : `Saved: ${doneOf(plan.summary, problems)}`)
   log.finish(saved, plan.summary)
   return problems.length > 0 || isLeft ? partialSuccess : 0
 }

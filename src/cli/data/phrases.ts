@@ -12,3 +12,8 @@ export function someOf(ids: string[]): string {
 export function countOf(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
+
+/** What was done of a plan, such as "2 renamed"; what was left because of others' changes was named before. */
+export function doneOf(summary: string, problems: readonly unknown[]): string {
+  return problems.length === 0 ? summary : `${summary}, except for the above`
+}

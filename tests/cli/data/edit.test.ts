@@ -273,12 +273,31 @@ describe('edit', () => {
     const { errors, code } = await running
 
     expect(errors).toContain('The title of "Theirs" was changed by another device meanwhile: it stays\n')
+    expect(errors).toContain('Saved: 3 renamed, 1 deleted, except for the above\n')
     expect(code).toBe(3)
     expect(await clear('a')).toMatchObject({ title: 'Theirs' })
     expect(await clear('b')).toMatchObject({ title: 'Mine' })
     expect(await clear('news')).toMatchObject({ title: 'Mine', children: ['b', 'z'] })
     expect(await clear('c')).toBeUndefined()
     expect([complaints(await records()), (await shape()).includes('|Title z|')]).toEqual([[], true])
+  })
+
+  it('says that nothing was written if all of it was changed by another device', async () => {
+    const { account, write, run } = await someone()
+    const marker = join(dirname(account), 'opened')
+    const script = `touch ${marker}; while [ -e ${marker} ]; do sleep 0.02; done; sed -i "s/Title b/Mine/" "$1"`
+    const running = runWith(account, ['edit', '--yes'], undefined, { EDITOR: `sh -c '${script}' -` })
+    await eventually('the editor is open', () => readdirSync(dirname(account)).includes('opened'))
+    await write(link('b', 'news', { title: 'Theirs' }))
+    unlinkSync(marker)
+
+    const { errors, code } = await running
+    const undo = await run(['undo'])
+
+    expect(errors).toEndWith(
+      '1 renamed\nThe title of "Theirs" was changed by another device meanwhile: it stays\nNothing was written\n',
+    )
+    expect([code, undo.errors]).toEqual([3, 'sync-bridge: There is nothing to take back for this account\n'])
   })
 
   it('leaves out printed lines of what was deleted meanwhile, and names them', async () => {
