@@ -106,8 +106,8 @@ export class Pager {
   }
 
   /** Requests the first page. */
-  async first({ conditions = {}, offset = null, maxBytes }: FirstPage = {}): Promise<UpstreamResponse> {
-    return await this.#request(offset, conditions, maxBytes)
+  first({ conditions = {}, offset = null, maxBytes }: FirstPage = {}): Promise<UpstreamResponse> {
+    return this.#request(offset, conditions, maxBytes)
   }
 
   /** Requests the next page; null after the last one. Throws if the page before it had another number of records than announced. */
