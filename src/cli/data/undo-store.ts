@@ -6,6 +6,7 @@ import {
   openSync,
   readdirSync,
   readFileSync,
+  readSync,
   rmSync,
   statSync,
   writeSync,
@@ -81,6 +82,29 @@ export function forgetUndo(bucket: string, host: Pick<Host, 'environment'>): voi
 export function readEntries(owner: Owner, host: Host): UndoEntry[] {
   const folder = undoFolder(owner, host)
   return numbersIn(folder).flatMap((number) => readEntry(folder, number) ?? [])
+}
+
+/** The entries of one command. Those of others are not read, because a restore may have kept 200 MB. */
+function entriesOf(command: string, folder: string): UndoEntry[] {
+  const isIts = (number: number) => beginningOf(folder, number).includes(`"command":"${command}"`)
+  return numbersIn(folder)
+    .filter(isIts)
+    .flatMap((number) => readEntry(folder, number) ?? [])
+}
+
+/** The beginning of a file, which has the command; empty if it can't be read. */
+function beginningOf(folder: string, number: number): string {
+  const bytes = Buffer.alloc(64)
+  try {
+    const file = openSync(pathOf(folder, number), 'r')
+    try {
+      return bytes.toString('utf8', 0, readSync(file, bytes))
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return ''
+  }
 }
 
 function numbersIn(folder: string): number[] {
@@ -205,8 +229,7 @@ export class UndoLog {
    */
   resume(what: unknown, { isOnce = false } = {}): readonly string[] {
     const digest = createHash('sha256').update(JSON.stringify(what)).digest('hex')
-    const { client, host } = this.#session
-    const entries = this.#isOn ? readEntries(client.account, host) : []
+    const entries = this.#isOn ? entriesOf(this.#command, this.#folder) : []
     const same = entries.filter(({ intent }) => intent?.digest === digest)
     const interrupted = same.findLast(({ summary }) => summary === '')
     const known = interrupted ?? (isOnce ? same.at(-1) : undefined)
