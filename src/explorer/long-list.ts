@@ -36,7 +36,7 @@ addEventListener('scroll', () => renderAll(), { passive: true })
 
 /** Renders what was added to the document, and forms that were opened or closed, at once, so that they can be focused. */
 export function renderLists(): void {
-  renderAll(0)
+  renderAll()
 }
 
 /** Measures all lists before changing any, because otherwise the browser would compute the layout for each. */

@@ -122,7 +122,8 @@ export class Page {
     const shown = word === '' && view.collections.length > 0 ? view.collections : loaded.collections
     const reading = [loaded.isReading(view.collections), loaded.failureOf(view.collections)]
     const from = [loaded, view.id, word, order, tag, this.#isGone(), loaded.changesOf(shown), ...reading]
-    if (isOutdated(state, from)) {
+    const isRedrawn = isOutdated(state, from)
+    if (isRedrawn) {
       const context = {
         tree: state.tree,
         editor: this.editor,
@@ -135,7 +136,7 @@ export class Page {
         ...drawContent(word, found, current, loaded, context),
       ])
     }
-    if (state.draft !== this.#drawnDraft) renderLists()
+    if (state.draft !== this.#drawnDraft || (isRedrawn && state.draft !== null)) renderLists()
     this.#drawnDraft = state.draft
     this.drawTools()
     drawChanges(state.editing, state.troubles)
@@ -201,7 +202,6 @@ export class Page {
     if (this.#itemOf(id) === undefined) resetChoice()
     if (this.#currentGroups()[0]?.whole !== undefined) this.#openFoldersOf(id)
     this.draw()
-    renderLists()
     form.focus()
   }
 
