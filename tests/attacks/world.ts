@@ -18,7 +18,7 @@ export interface Route {
   connect(): Socket
 }
 
-/** Two bridges as executables behind both balancers, their upstream, and a bystander. */
+/** Two bridges behind both balancers, their upstream, and a bystander. Processes, because an attack fills sockets and memory. */
 export interface AttackedWorld extends AsyncDisposable {
   sandbox: Sandbox
   /** Between the bridges and the sandbox. */

@@ -23,7 +23,7 @@ export interface OpenOptions {
   isOwnTab?: boolean
 }
 
-/** The machine's Chromium, limited to loopback. */
+/** The machine's Chromium, limited to loopback: only a browser has focus, layout, policies and origins. */
 export interface TestBrowser {
   /** Opens a page at an address. */
   open(address: string, options?: OpenOptions): Promise<Page>

@@ -61,6 +61,7 @@ function statusesOf(bridge: TestBridge, method: string): number[] {
     .map(({ status }) => status!)
 }
 
+// A browser, because it decides what a page of another origin may send and read.
 describe('an application of another origin, in Chromium', () => {
   let application: ReturnType<typeof startApplication>
   let bridge: TestBridge

@@ -84,6 +84,7 @@ async function execute(page: Page, id: string, parameters: Record<string, string
   return { status: Number.parseInt(status, 10), body: JSON.parse(shown) }
 }
 
+// A browser, because Swagger UI draws the page, and sends requests from it.
 describe('/v1/docs in Chromium', () => {
   it('shows all sections, records first, with the version in every path, links, and which writes are enabled', async () => {
     const page = await openDocs({ viewport: desk })

@@ -70,6 +70,7 @@ async function close({ pidFile, history }: Desktop, pages: string[]): Promise<vo
   await eventually('the browser has ended', () => !existsSync(`/proc/${pid}`))
 }
 
+// Whole browsers, because only they write the profiles in which a key could stay.
 describe.each(Object.keys(browsers))('%s', (name) => {
   it('remembers neither key nor token of "open", nor of the links of the sandbox', async () => {
     await using bridge = await startTestBridge()

@@ -46,6 +46,7 @@ async function ask(link: string, headers: Record<string, string> = {}) {
   return answer.status
 }
 
+// The executable and a browser, because a link leads from one to the other, and works once.
 describe("a command's own page", () => {
   it('shows the account of its link, whose code works once, and keeps nothing of it', async () => {
     const link = issue()

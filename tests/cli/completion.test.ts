@@ -28,6 +28,7 @@ const shells: [how: string, shell: Shell, command: string[], begin: string][] = 
   ],
 ]
 
+// The shells themselves, because each interprets its script in its own way.
 describe('completionScript', () => {
   describe.each(shells)('in %s', (_, shell, command, begin) => {
     const isMissing = hasNoTerminals || Bun.which(shell) === null

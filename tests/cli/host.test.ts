@@ -6,6 +6,7 @@ import { runBash } from '../support/processes.ts'
 
 const hostFile = join(import.meta.dir, '../../src/cli/host.ts')
 
+// Processes, because these tests close, fill and end standard output.
 describe('processHost', () => {
   it('reads virtual files of the kernel', () => {
     const text = processHost().readFile('/proc/sys/net/ipv4/ip_forward')

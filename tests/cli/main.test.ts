@@ -12,6 +12,7 @@ function start(args: string[], environment: Record<string, string> = {}) {
   return Bun.spawnSync([process.execPath, main, ...args], { env: { PATH: '/usr/bin:/bin', ...environment } })
 }
 
+// Processes, because only they have exit codes, and output that can be closed or full.
 describe('main', () => {
   it('exits with the code of the command, once everything is written', () => {
     const asked = start(['--version'])

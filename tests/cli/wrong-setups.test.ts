@@ -52,6 +52,7 @@ const credentials = (endpoint: string) =>
 const page = { headers: { 'Content-Type': 'text/html' } }
 const checkIt = 'check TOKEN_SERVER_URL in /a.env'
 
+// Servers, because each cause is recognized by what the runtime reports about a connection.
 describe('a command over its own bridge names the cause, and asks once:', () => {
   it.each([
     [

@@ -193,6 +193,7 @@ describe('Requests', () => {
 
   it('does not follow a redirect, which would lose the token', async () => {
     const target = 'http://localhost:1/v1/x'
+    // A server, because the runtime follows redirects by default.
     using server = Bun.serve({ port: 0, fetch: () => Response.redirect(target, 308) })
     const requests = new Requests(checkAccount({ ...values, bridgeUrl: server.url.origin }), {})
 

@@ -7,7 +7,7 @@ import { authentication, encryption } from './damaged.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { TestBridge } from '../support/bridge.ts'
 
-/** The account values for a client of this bridge. */
+/** The account values for a client of this bridge, a real one, so that the package reads what a bridge sends. */
 export function accountAt({ url, user: first }: TestBridge, user: SandboxUser = first): Partial<Account> {
   const { keyId, syncKey } = user
   return { bridgeUrl: url, token: user.bearerToken(), keyId, syncKey: syncKey.toString('hex') }

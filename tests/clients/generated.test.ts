@@ -57,6 +57,7 @@ const printed = [
   '',
 ]
 
+// Generated clients run in their own language, because their code is not ours.
 describe('openapi-typescript', () => {
   const script = `
 import createClient from 'openapi-fetch'

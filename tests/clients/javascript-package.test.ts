@@ -30,6 +30,7 @@ afterAll(async () => {
   endAll()
 })
 
+// npm and Node, because users install the package there, and not in Bun.
 describe('the features of both packages', () => {
   const python = readFileSync(join(root, 'clients/python/sync_bridge_client/__init__.py'), 'utf8')
   const pythonNames = Array.from(python.matchAll(/^ {4}"(\w+)",$/gm), ([, name]) => name!)

@@ -19,7 +19,7 @@ export const whyNoPython =
     ? null
     : 'python3 or the package python3-venv is missing'
 
-/** The path of a Python with these packages, installed once per checkout; or why there is none. */
+/** The path of a Python with these packages, installed once per checkout; or why there is none. Only a process can run its programs. */
 export async function findPython(...requirements: string[]): Promise<{ path: string } | { reason: string }> {
   if (whyNoPython !== null) return { reason: whyNoPython }
   try {

@@ -25,7 +25,7 @@ export interface Person {
   device(options?: Partial<DeviceOptions>): Device
 }
 
-/** Starts the executable with three writable collections. */
+/** Starts the executable with three writable collections. Published clients use it, and they only know servers. */
 export async function startWorld(options: ExecutableOptions = {}): Promise<World> {
   const executable = await startExecutable({ writable, ...options })
   const { sandbox, url } = executable

@@ -130,6 +130,7 @@ function ratioOf(perByte: number[]): number {
   return most
 }
 
+// The executable, because the costs of compiled code are measured, without those of the test.
 describe('input whose size a client controls', () => {
   it('costs the same for each byte, and blocks the loop for at most twenty times as long as plain text', async () => {
     const tooExpensive: string[] = []

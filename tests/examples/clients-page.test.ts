@@ -47,6 +47,7 @@ afterAll(async () => {
   endAll()
 })
 
+// Processes and a bridge, because readers run these programs so.
 describe('the code in docs/clients.md', () => {
   it('reads, decrypts, encrypts, and deletes in the way that Firefox understands, skipping an unreadable record', async () => {
     fillSampleData(bridge.sandbox, bridge.user, { bookmarks: 30, history: 1 })

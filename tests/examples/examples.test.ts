@@ -20,6 +20,7 @@ afterAll(async () => {
 
 const environment = { BRIDGE_URL: bridge.url, ...accountOf(user) }
 
+// A browser, because readers open the example as a page of another origin.
 describe('tabs.html', () => {
   it('shows the tabs of all devices, from another origin', async () => {
     const { folder } = clientPackage()

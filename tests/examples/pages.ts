@@ -48,7 +48,7 @@ export function withExamples(): string {
   return folder
 }
 
-/** Types lines into a shell, by default in a folder from `withExamples`. */
+/** Types lines into a shell, as readers of a page do, by default in a folder from `withExamples`. */
 export function paste(lines: string, environment: Record<string, string> = {}, cwd = withExamples()) {
   const pythonFolder = 'path' in python ? [dirname(python.path)] : []
   const PATH = [cwd, ...pythonFolder, '/usr/local/bin', '/usr/bin', '/bin'].join(':')

@@ -6,7 +6,7 @@ import type { Accounts } from './accounts.ts'
 import { dieWithParent } from '../support/die-with-parent.ts'
 import { openMarionette, type Marionette } from './marionette.ts'
 
-/** A real Firefox without a window, with a profile that is removed when it stops. */
+/** A Firefox without a window, with a profile that is removed when it stops. Only Firefox shows what it accepts, and what it deletes. */
 export interface Firefox {
   /** Calls a function of `inside.js` in Firefox. */
   call<T = void>(name: string, ...args: unknown[]): Promise<T>

@@ -63,6 +63,7 @@ const uses: Record<string, (client: SyncClient) => Promise<unknown>> = {
   },
 }
 
+// A server for the commands only: an account file names it by its address.
 describe(`${count} bridges with random answers, FUZZ_SEED=${seed}`, () => {
   it('never end the package with anything but a ClientError', async () => {
     const failures: string[] = []

@@ -19,7 +19,7 @@ const patienceMs = 5000
 /** Invalid HTTP may wait for more input; then the connection is closed. */
 const rawPatienceMs = 150
 
-/** A bridge over a healthy storage, and users who send random requests. */
+/** A bridge over a healthy storage, and users who send random requests. A process of its own, because a request may end or block it. */
 export class FuzzedWorld implements AsyncDisposable {
   readonly #bridge: Executable
   /** No request accesses this user's data. */

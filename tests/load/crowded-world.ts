@@ -17,7 +17,7 @@ export type CrowdedWorld = ReturnType<typeof startCrowdedWorld>
 const bucket = '0123456789abcdef0123456789abcdef'
 const record = { id: 'a', payload: 'p', lastModified: timestamp(1_700_000_000_000) }
 
-/** An app on a real socket, with a storage that answers on demand and a controlled clock. */
+/** An app on a real socket, which clients can leave, with a storage that answers on demand and a controlled clock. */
 export function startCrowdedWorld(
   { maxRequests = 100, maxRequestsPerUser = 8 } = {},
   settings: Record<string, string> = {},

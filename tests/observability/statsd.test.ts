@@ -141,6 +141,7 @@ describe('createStatsd', () => {
   })
 })
 
+// Sockets, because the operating system decides which addresses they reach.
 describe('openStatsdSocket', () => {
   it.each(['127.0.0.1', '::1'])('reaches %s', async (host) => {
     const received = Promise.withResolvers<string>()

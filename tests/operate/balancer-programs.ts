@@ -27,7 +27,7 @@ export interface Site {
 
 type Change = [from: string, to: string]
 
-/** A proxy in front of bridges, configured as documented. */
+/** A proxy in front of bridges, configured as documented. The program itself, because it decides what a configuration does to requests. */
 export interface Balancer {
   name: string
   bridges: 1 | 2

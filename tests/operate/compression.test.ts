@@ -4,7 +4,7 @@ import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { freePort } from '../support/free-port.ts'
 import { listens, startProgram, temporaryFolder, type Program } from '../support/processes.ts'
 
-// Proxies change the entity tag of what they compress, and clients return it.
+// Real proxies, because each changes the entity tag of what it compresses in its own way, and clients return it.
 
 const folder = temporaryFolder()
 let bridge: TestBridge

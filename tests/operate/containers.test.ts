@@ -43,6 +43,7 @@ beforeAll(() => writeFileSync(folder.file('cache_hmac_secret'), 'ab'.repeat(32),
 
 afterAll(() => folder[Symbol.dispose]())
 
+// Other programs and the executable, because they decide whether these files are valid.
 describe('compose.yaml', () => {
   const text = readFileSync(join(examples, 'compose.yaml'), 'utf8')
   const { services } = YAML.parse(text) as {

@@ -41,6 +41,7 @@ function blockWith(part: string): string {
   return found[0]!
 }
 
+// A shell, because operators type these commands into one.
 describe('the pages for operators', () => {
   /** Types lines in a folder that stands for the machine, after these functions, over a token server of the tests. */
   async function typeInto(folder: TemporaryFolder, lines: string, functions: string): Promise<string> {

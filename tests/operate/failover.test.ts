@@ -10,6 +10,7 @@ import type { RedisServer } from '../support/redis-server.ts'
 // A sentinel whose vote failed waits some seconds before it tries again.
 const failoverMs = 120_000
 
+// A sentinel, because it decides which Redis is the master.
 describe('a bridge whose Redis is monitored by a sentinel', () => {
   it('answers every request while the master dies and the next one hangs, and follows both times', async () => {
     await using stack = new AsyncDisposableStack()

@@ -70,6 +70,7 @@ function install(home: string, args: string[], file = script, path = '/usr/bin:/
 
 const filesIn = (home: string) => readdirSync(home, { recursive: true }).map(String).toSorted()
 
+// A shell, because users run the script in one; a server, because it downloads from an address.
 describe('install.sh', () => {
   it('installs a signed release for one user from its own folder, and leaves nothing behind', async () => {
     const home = makeHome()

@@ -77,6 +77,7 @@ function metricsIn(expression: string): [name: string, labels: string[]][] {
   return Array.from(found, ([, name, labels = '']) => [name!, labelsIn(labels)])
 }
 
+// Bridges and promtool, because alerts evaluate what bridges count, in the language of Prometheus.
 describe('the alerts and the dashboard', () => {
   it('use only metrics that a bridge has', () => {
     const asked = [...expressions, ...dashboard.templating.list.map(({ query }) => query)].flatMap(metricsIn)

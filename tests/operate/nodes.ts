@@ -9,7 +9,7 @@ import { writableSettings } from '../support/settings.ts'
 
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-/** Several bridges over one storage and one Redis, as in production. */
+/** Several bridges over one storage and one Redis, as in production. Processes, because they share only these. */
 export interface Nodes extends AsyncDisposable {
   sandbox: Sandbox
   redis: RedisServer

@@ -62,6 +62,7 @@ function make(path: string, platform: 'linux-x64' | 'linux-arm64' = 'linux-x64')
   })
 }
 
+// The tools of each format, because they decide whether a package is valid and can be installed.
 describe('a release', () => {
   it('consists of executables, a package, lists of their contents, and checksums', async () => {
     const lists = ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json', 'PKGBUILD', 'sync-bridge.rb']

@@ -33,7 +33,7 @@ afterAll(async () => {
   folder[Symbol.dispose]()
 })
 
-/** Serves the site below a path, like hosts of static pages. */
+/** Serves the site below a path, like hosts of static pages, to a browser, which alone runs the search and plays the cast. */
 function serve() {
   return Bun.serve({
     hostname: '127.0.0.1',

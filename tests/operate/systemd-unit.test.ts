@@ -4,6 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { runProgram, temporaryFolder, words } from '../support/processes.ts'
 import { executablePath } from '../support/executable.ts'
 
+// The tools of systemd, because they decide what the unit means.
 describe('the unit for systemd', () => {
   const folder = temporaryFolder()
   const path = folder.file('sync-bridge.service')

@@ -13,7 +13,7 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 type Settings = Record<string, string>
 
-/** A token server and a storage that can fail, and bridges over them. Everything returned is text for people. */
+/** A token server and a storage that can fail, and bridges over them. Processes, because the page shows what they print. */
 export interface Troubles extends AsyncDisposable {
   sandbox: Sandbox
   tokens: FaultProxy

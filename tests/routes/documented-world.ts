@@ -8,8 +8,8 @@ import { startFaultProxy, type Plan } from '../support/fault-proxy.ts'
 export type DocumentedWorld = Awaited<ReturnType<typeof startDocumentedWorld>>
 
 /**
- * Bridges in every condition that the API document mentions, each on its own socket. The storage of `well` holds the records `present` and
- * `other` in `bookmarks`.
+ * Bridges in every condition that the API document mentions, each on its own socket, because it describes HTTP responses. The storage of
+ * `well` holds the records `present` and `other` in `bookmarks`.
  */
 export async function startDocumentedWorld() {
   const well = await startTestBridge({

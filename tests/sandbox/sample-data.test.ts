@@ -22,6 +22,7 @@ function childrenOf(folder: ClearRecord | undefined): string[] {
 }
 
 // That a Firefox keeps all of it is tested in tests/firefox.
+// Whole sandboxes, because their users and records do not exist without their servers.
 describe('fillSampleData', () => {
   it('is the same each time for the same user, except for undecryptable records, if requested', async () => {
     await using other = await startSandbox({ clock: () => beginning })

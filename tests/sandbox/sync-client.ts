@@ -37,7 +37,7 @@ export interface Answer {
 /** The time at which every test starts, in milliseconds. */
 export const beginning = 1_700_000_000_000
 
-/** A started sandbox, a stopped clock, and a client with a token. */
+/** A started sandbox, a stopped clock, and a client with a token. Over HTTP, because a request is signed with its host and port. */
 export class SyncClient {
   nowMs = beginning
   sandbox!: Sandbox

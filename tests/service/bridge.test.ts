@@ -38,6 +38,7 @@ async function readSlowly(url: string, headers: Record<string, string>) {
   }
 }
 
+// Sockets, because these tests count them, and stop reading from one.
 describe('startBridge', () => {
   it('logs every sub-request of a batch, without its path', async () => {
     await using bridge = await startTestBridge()

@@ -3,6 +3,7 @@ import { request, startTestBridge } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 import { startFaultProxy } from '../support/fault-proxy.ts'
 
+// Over sockets, because the three counts leave the service in different ways.
 it('a rejected request counts once: in Prometheus, in statsd and in the log', async () => {
   const received: string[] = []
   const statsd = await Bun.udpSocket({

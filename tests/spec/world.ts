@@ -19,7 +19,10 @@ interface RawInit {
   body?: string
 }
 
-/** Starts a bridge for all tests of a file, with a fault proxy in front of its storage; each test resets its plan. */
+/**
+ * Starts a bridge for all tests of a file, with a fault proxy in front of its storage; each test resets its plan. On a socket, because the
+ * specification says what is sent over HTTP.
+ */
 export async function openWorld(options: TestBridgeOptions = {}) {
   const bridge = await startTestBridge(options)
   const storage = await startFaultProxy({ target: bridge.sandbox.storageUrl })

@@ -24,7 +24,7 @@ export interface TestBridgeOptions extends GivenSettings {
   isForOnePerson?: boolean
 }
 
-/** A bridge in this process, on a real socket, over a sandbox with one user. */
+/** A bridge in this process, over a sandbox with one user. On a real socket, because the runtime parses requests and completes responses. */
 export interface TestBridge extends AsyncDisposable {
   url: string
   sandbox: Sandbox

@@ -9,7 +9,7 @@ import { startSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import { settingsOf, type GivenSettings } from './settings.ts'
 
 // Another executable can be tested, such as one with a deliberate defect or a downloaded one.
-/** The executable under test. */
+/** The executable under test: only it has compiled code, bundled files, and a process of its own. */
 export const executablePath =
   process.env.SYNC_BRIDGE_EXECUTABLE ?? join(import.meta.dir, '../../dist/sync-bridge')
 

@@ -68,7 +68,10 @@ export interface FaultProxy extends AsyncDisposable {
   stop(): Promise<void>
 }
 
-/** Starts a proxy on loopback. Headers are passed unchanged, including Host, so signatures stay valid. */
+/**
+ * Starts a proxy on loopback, because whether a call was applied is only in doubt on a connection. Headers are passed unchanged, including
+ * Host, so signatures stay valid.
+ */
 export async function startFaultProxy(options: { target: string | URL }): Promise<FaultProxy> {
   const target = new URL(options.target)
   const state = new ProxyState()

@@ -7,7 +7,7 @@ import { eventually } from './eventually.ts'
 import { freePort } from './free-port.ts'
 import { dieWithParent } from './die-with-parent.ts'
 
-/** A real Redis on loopback that can be broken on purpose. Its data is only in memory. */
+/** A Redis on loopback that can be broken on purpose: the runtime's client decides how its connections fail. Its data is only in memory. */
 export interface RedisServer {
   readonly url: string
   /** Starts it at the same address; resolves when it accepts commands. */

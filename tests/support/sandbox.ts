@@ -37,7 +37,7 @@ export interface Sandbox extends PlainSandbox, AsyncDisposable {
 
 const maxEntries = 10_000
 
-/** Starts a sandbox that imitates one of the implementations, and logs its requests. */
+/** Starts a sandbox that imitates one of the implementations, and logs its requests. A server, because what calls it only has its address. */
 export async function startSandbox({ mode = 'postgres', ...options }: SandboxOptions = {}): Promise<Sandbox> {
   const requests = { token: createRequestLog(), storage: createRequestLog() }
   const sandbox = await start({

@@ -1,4 +1,4 @@
-/** Runs a command on a terminal of its own. */
+/** Runs a command on a terminal of its own: only there does it ask, hide what is typed, and get Ctrl+C. */
 export function startOnTerminal(command: string[], options: { cwd?: string; env: Record<string, string> }) {
   let shown = ''
   const closed = Promise.withResolvers<void>()

@@ -110,6 +110,7 @@ async function allOutput(world: CanaryWorld): Promise<string> {
   return [...world.bridge.lines, world.bridge.errors(), ...world.foreignAnswers].join('\n')
 }
 
+// The executable, because everything that leaves its process is searched.
 describe('a bridge that handles secrets', () => {
   it('reveals none, whatever happens upstream', async () => {
     const halves = [0, 1].map((parity) => faults.filter((_, index) => index % 2 === parity))

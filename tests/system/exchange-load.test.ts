@@ -8,7 +8,7 @@ const exchanges = Number(process.env.EXCHANGES ?? 2)
 const requests = Number(process.env.REQUESTS ?? 700)
 const timeoutMs = 120_000 + exchanges * 10_000 + requests * 20
 
-/** A network namespace whose kernel settings can be changed. Some machines don't allow it. */
+/** A network namespace whose kernel settings can be changed, because the kernel moves connections. Some machines don't allow it. */
 const inOwnNetwork = (migrates: boolean) => [
   'unshare',
   ...(process.getuid?.() === 0 ? ['--net'] : ['--net', '--map-root-user']),

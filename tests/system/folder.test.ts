@@ -31,6 +31,7 @@ afterAll(() => upstream.process.stop())
 
 afterAll(endAll)
 
+// The executable, because its runtime could read these files before our code runs.
 describe('the executable', () => {
   it('runs in an empty folder and leaves nothing there', async () => {
     const cwd = makeFolder()

@@ -21,6 +21,7 @@ const deepObjects = `{"data":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}`
 const wide = `{"data":{${Array.from({ length: 150_000 }, (_, index) => `"k${index}":0`).join()}}}`
 const escapes = `{"data":{"payload":"${String.raw`\"`.repeat(1_000_000)}`
 
+// A process of its own, because the event loop that a body could block is not that of the test.
 describe('a hostile body', () => {
   it('that is too long is rejected midway, and delays no other request', async () => {
     for (const target of targets()) {

@@ -24,6 +24,7 @@ async function rewriteSettings({ pid }: Executable, rewrite: (text: string) => s
   await Bun.write(path, rewrite(await Bun.file(path).text()))
 }
 
+// The executable, because signals, exit codes and the service manager belong to a process.
 describe('SIGTERM', () => {
   it('exits with 0 after the grace period, whatever is in flight', async () => {
     await using held = await startHeldTokenServer()

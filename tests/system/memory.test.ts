@@ -19,6 +19,7 @@ afterAll(async () => {
   await sandbox.stop()
 })
 
+// The executable, because the peak memory of a process is measured.
 describe('a list of 50 000 records', () => {
   it('arrives in one response while the process stays below 150 MB, also for an initially slow reader', async () => {
     const user = sandbox.addUser('owner')

@@ -4,6 +4,7 @@ import { eventually } from '../support/eventually.ts'
 import { startExecutable } from '../support/executable.ts'
 import { freePort } from '../support/free-port.ts'
 
+// The executable, because several processes share these ports.
 describe('service.metrics_listen', () => {
   it.each(['1', '3'])('moves the metrics of %s workers from the public port to its own', async (workers) => {
     const address = `127.0.0.1:${freePort()}`

@@ -21,6 +21,7 @@ afterAll(() => sandbox.stop())
 
 afterAll(endAll)
 
+// The executable, because only a process has an output that is full, closed or never read.
 describe('serve whose standard output', () => {
   // What can't be written is dropped at once; only a pipe that is not read must be filled.
   it.each([

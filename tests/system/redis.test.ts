@@ -10,6 +10,7 @@ import { startSandbox } from '../support/sandbox.ts'
 /** Some requests of each client. */
 const requestsBetweenChanges = 300
 
+// The executable and Redis, because they are started, killed and frozen in any order.
 describe('serve with Redis as its cache', () => {
   it('answers every request while Redis is killed, stopped, flushed and restarted, and uses it again', async () => {
     await using nodes = await startNodes()

@@ -37,6 +37,7 @@ const settings = () => ({
 
 afterAll(endAll)
 
+// The executable, because a signal reaches only a process.
 describe('SIGTERM', () => {
   it('finishes reads and batches in flight, accepts nothing new, and exits 0', async () => {
     const bridge = await serve(settings())

@@ -43,6 +43,7 @@ async function metricsOf(url: string): Promise<Record<string, number>> {
 
 const answered = 'sync_bridge_requests_total{route="lbheartbeat",method="GET",status="200"}'
 
+// The executable, because workers are processes.
 describe('several workers', () => {
   it('listen at one address, which is logged once, and count as one', async () => {
     await using executable = await startWorkers({ settings: { workers: '3' } })

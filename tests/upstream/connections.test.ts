@@ -66,6 +66,7 @@ const schemes = [
   ['http', false],
 ] as const
 
+// Sockets and TLS, because the runtime decides which connections it uses again.
 describe.each(schemes)('connections over %s', (_, isTls) => {
   it('are kept for reads, lists and POSTs, and a DELETE has its own', async () => {
     const { wire, outcomeOf } = await start({ isTls })

@@ -36,7 +36,10 @@ export const since = (kind: 'unmodified-since' | 'differs', at: number): Precond
   timestamp: timestamp(at),
 })
 
-/** A sandbox, a fault proxy in front of its storage, and our client; one clock, which only pauses advance. */
+/**
+ * A sandbox, a fault proxy in front of its storage, and our client; one clock, which only pauses advance. On sockets, because the runtime
+ * keeps connections, and reports how they fail.
+ */
 async function startRig(options: SandboxOptions = {}) {
   const clock = { nowMs: 1_700_000_000_000 }
   const sandbox = await startSandbox({ clock: () => clock.nowMs, ...options })

@@ -7,7 +7,7 @@ import { makeFolder } from '../../support/executable.ts'
 import { accountFile, runHere } from './world.ts'
 import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
-/** A bridge, and what tests of `backup` and `restore` do with it. */
+/** A bridge, and what tests of `backup` and `restore` do with it. A server, because an account file names it by its address. */
 export async function startBackupWorld() {
   const bridge = await startTestBridge({ writable: ['bookmarks', 'passwords', 'forms'] })
   const { sandbox } = bridge

@@ -53,6 +53,7 @@ const [none, one] = [100, 1600]
 const question =
   /What this changes is too large to be saved \(1 MB\): it cannot be undone. Change it anyway\? \[y\/N\] /
 
+// A program with a lower limit, because whether a command asks depends on the terminal of its process.
 describe('what is too large to be saved', () => {
   it.each([
     ['save', none, 'Nothing was written', 2, 0],

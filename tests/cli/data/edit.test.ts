@@ -103,6 +103,7 @@ async function someone() {
 
 const toUndo = (number: number) => `To take this back: sync-bridge undo ${number} --write\n`
 
+// A bridge, which every command calls; the executable where it is killed or asks on a terminal.
 describe('edit', () => {
   it('prints lines that it reads as what they were', async () => {
     const { run, shape, records } = await someone()

@@ -14,6 +14,7 @@ import { runWith } from './world.ts'
 const { sandbox, someone, write, stop } = await startPeople()
 afterAll(stop)
 
+// The executable, where a pipe, a device, a full disk or a signal is involved.
 describe('export', () => {
   it.each([
     [['bookmarks'], /^<!DOCTYPE NETSCAPE-Bookmark-file-1>\n/],

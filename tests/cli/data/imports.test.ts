@@ -38,6 +38,7 @@ const ownFolder = {
   children: own.map(({ id }) => id),
 }
 
+// Other programs, because an export is right if they import it.
 describe('an export', () => {
   let sandbox: Sandbox
   let folder: string

@@ -101,6 +101,7 @@ const commands: [string, Prepare][] = [
   ],
 ]
 
+// The executable, because only a process can be killed between two requests.
 describe.each(commands)('%s', (name, prepare) => {
   it.each(['before', 'after'])(
     'has the same end if it is killed %s its write is applied, and run again; then it can be taken back',

@@ -14,6 +14,7 @@ import { accountFile, runWith, valuesOf } from './world.ts'
 const { someone, renewing, renewable, stop } = await startRenewable()
 afterAll(stop)
 
+// The executable, because it serves a page until a signal or its terminal ends it.
 describe('open', () => {
   it('ends with its terminal', async () => {
     const { account } = someone('closer')

@@ -6,7 +6,7 @@ import { accountFile, valuesOf } from './world.ts'
 import type { ClearRecord } from '../../../src/client/crypto.ts'
 import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
-/** A storage, and people with a little data and an account file. */
+/** A storage, and people with a little data and an account file. A server, because each command starts a bridge that calls it. */
 export async function startPeople() {
   const sandbox = await startSandbox()
 

@@ -75,6 +75,7 @@ async function ls(environment: Record<string, string>, ...words: string[]) {
   return { errors, code, asked: [...new Set(asked)] }
 }
 
+// A proxy and TLS, because the runtime reads HTTPS_PROXY, and opens the tunnel.
 describe("a company's proxy", () => {
   const address = () => `127.0.0.1:${proxy.port}`
   const withPassword = () => `http://me:word@${address()}`

@@ -17,6 +17,7 @@ function commandLine(pid: string): string {
   return existsSync(`/proc/${pid}`) ? readFileSync(`/proc/${pid}/cmdline`, 'utf8') : ''
 }
 
+// The executable, because signals, children and standard output belong to a process.
 describe('watch', () => {
   it('prints a line for each change from now on, and requests only changes', async () => {
     const { user, account } = someone('watched')

@@ -33,6 +33,7 @@ function writeAndDie(path: string, environment: Record<string, string>): void {
   expect(signalCode).toBe('SIGKILL')
 }
 
+// A process, because only one that is killed leaves its draft behind.
 describe('the draft of a file', () => {
   it('is removed by the next command if its process was killed, and the file stays', () => {
     const home = makeFolder()

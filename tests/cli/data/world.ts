@@ -34,7 +34,7 @@ export async function runHere(command: string[], environment: Record<string, str
   return { output: fake.out, errors: fake.err, code }
 }
 
-/** Runs a command with an account until it ends: the executable if it gets input or variables of its own, which a process has. */
+/** Runs a command with an account until it ends: the executable if it gets input or variables of its own, which only a process has. */
 export function runWith(
   account: string,
   command: string[],

@@ -20,6 +20,7 @@ afterEach(() => {
   for (const server of servers.splice(0)) server.stop(true)
 })
 
+// Servers, because the runtime follows redirects, times out, and reports refused connections.
 describe('healthcheck', () => {
   it.each([
     ['', false, '/__lbheartbeat__'],
