@@ -27,21 +27,8 @@ afterAll(async () => {
 
 afterAll(endAll)
 
+// The executable, because addresses, ports and users belong to a process.
 describe('the executable', () => {
-  it('reports that the host of the token server is unknown', async () => {
-    const { exitCode, stderr } = await checkTokenServer('http://nowhere.invalid')
-
-    expect(exitCode).toBe(2)
-    expect(stderr).toMatch(/Cannot reach "nowhere\.invalid": \w+: the host is unknown/)
-  })
-
-  it('generates a different secret each time', async () => {
-    const made = await Promise.all([run(['init']), run(['init'])])
-
-    const secrets = made.map(({ stdout }) => /cache_hmac_secret = ([0-9a-f]{64})/.exec(stdout)![1]!)
-    expect(secrets[0]).not.toBe(secrets[1]!)
-  })
-
   it('reports whether the address is free, and which program uses it, at any version', async () => {
     const version = '2.0'
     const settings = { token_server_url: 'http://127.0.0.1:1', http_api_version: version }
@@ -90,48 +77,6 @@ describe('the executable', () => {
     expect(own.stderr).toContain('metrics address: in use by sync-bridge')
     expect(free.stderr).toContain('metrics address: available')
     expect(off.stderr).not.toContain('metrics address')
-  })
-
-  it('says what to do if the token server speaks TLS and its address does not, or the reverse', async () => {
-    using plain = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
-    using mute = Bun.listen({
-      hostname: '127.0.0.1',
-      port: 0,
-      socket: { data: (socket) => void socket.terminate() },
-    })
-
-    // Answers with the alert that rejects the version of TLS.
-    using choosy = Bun.listen({
-      hostname: '127.0.0.1',
-      port: 0,
-      socket: { data: (socket) => void socket.end(Uint8Array.fromHex('15030300020246')) },
-    })
-
-    const encrypted = await checkTokenServer(`https://127.0.0.1:${plain.port}`)
-    const rejected = await checkTokenServer(`https://127.0.0.1:${choosy.port}`)
-    const cut = await checkTokenServer(`http://127.0.0.1:${mute.port}`)
-
-    const handshake =
-      /token server: .*: no TLS there, or the handshake failed; check service.token_server_url/
-    expect(encrypted.stderr).toMatch(handshake)
-    expect(rejected.stderr).toMatch(handshake)
-    expect(cut.stderr).toMatch(/token server: Lost the connection .*: check service.token_server_url/)
-  })
-
-  it('says what to do if another kind of server answers', async () => {
-    const answers = [
-      () => Response.redirect('https://sync.example/'),
-      () => Response.json({ hello: 1 }),
-      () => new Response('hi'),
-      () => new Response('x'.repeat(70_000)),
-    ]
-    for (const fetch of answers) {
-      using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch })
-
-      const { stderr } = await checkTokenServer(`http://127.0.0.1:${other.port}`)
-
-      expect(stderr).toMatch(/^token server: .*: check service.token_server_url$/m)
-    }
   })
 
   it('suggests running without Redis if there is none, in check and serve', async () => {

@@ -53,13 +53,6 @@ describe('ls', () => {
     expect(output).toContain(`  ${there}  `)
   })
 
-  it('rejects --deleted without a collection', async () => {
-    const { errors, code } = await runWith('/nowhere', ['ls', '--deleted'])
-
-    expect(errors).toStartWith('sync-bridge: --deleted needs a COLLECTION')
-    expect(code).toBe(2)
-  })
-
   it('suggests a name if the collection does not exist', async () => {
     const { account } = someone('misspeller')
 

@@ -1,7 +1,15 @@
 import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../../src/cli/run.ts'
+import { iniText } from '../../support/executable.ts'
 import { fakeHost, fakeCommands, minimalIni, secret } from '../fake-host.ts'
+
+/** The output of `check` with a real probe of this token server. */
+async function checkAt(url: string) {
+  const host = fakeHost({ f: iniText({ token_server_url: url }) })
+  expect(await run(['check', '--config', 'f'], host)).toBe(2)
+  return host
+}
 
 describe('check', () => {
   it('reports success, then the settings and their sources', async () => {
@@ -86,5 +94,54 @@ describe('check', () => {
       '/etc/f.ini: cannot be read (permission denied): make it readable for the service: ' +
         'chgrp sync-bridge /etc/f.ini && chmod 640 /etc/f.ini\n',
     )
+  })
+
+  it('reports that the host of the token server is unknown', async () => {
+    const { err } = await checkAt('http://nowhere.invalid')
+
+    expect(err).toMatch(/Cannot reach "nowhere\.invalid": \w+: the host is unknown/)
+  })
+
+  // Servers, because the runtime reports what is wrong with a connection.
+  it('says what to do if the token server speaks TLS and its address does not, or the reverse', async () => {
+    using plain = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
+    using mute = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: { data: (socket) => void socket.terminate() },
+    })
+
+    // Answers with the alert that rejects the version of TLS.
+    using choosy = Bun.listen({
+      hostname: '127.0.0.1',
+      port: 0,
+      socket: { data: (socket) => void socket.end(Uint8Array.fromHex('15030300020246')) },
+    })
+
+    const encrypted = await checkAt(`https://127.0.0.1:${plain.port}`)
+    const rejected = await checkAt(`https://127.0.0.1:${choosy.port}`)
+    const cut = await checkAt(`http://127.0.0.1:${mute.port}`)
+
+    const handshake =
+      /token server: .*: no TLS there, or the handshake failed; check service.token_server_url/
+    expect(encrypted.err).toMatch(handshake)
+    expect(rejected.err).toMatch(handshake)
+    expect(cut.err).toMatch(/token server: Lost the connection .*: check service.token_server_url/)
+  })
+
+  it('says what to do if another kind of server answers', async () => {
+    const answers = [
+      () => Response.redirect('https://sync.example/'),
+      () => Response.json({ hello: 1 }),
+      () => new Response('hi'),
+      () => new Response('x'.repeat(70_000)),
+    ]
+    for (const fetch of answers) {
+      using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch })
+
+      const { err } = await checkAt(`http://127.0.0.1:${other.port}`)
+
+      expect(err).toMatch(/^token server: .*: check service.token_server_url$/m)
+    }
   })
 })

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
+import { processHost } from '../../../src/cli/host.ts'
 import { run } from '../../../src/cli/run.ts'
 import { fakeHost, fakeCommands } from '../fake-host.ts'
 
@@ -18,5 +19,14 @@ describe('init', () => {
       statsdUrl: { host: '127.0.0.1', port: 8125 },
       writable: { put: new Set(['tabs']), delete: new Set(['tabs']) },
     })
+  })
+
+  it('generates a different secret each time', async () => {
+    const hosts = [1, 2].map(() => fakeHost({}, {}, { randomBytes: processHost().randomBytes }))
+
+    for (const host of hosts) await run(['init'], host)
+
+    const secrets = hosts.map(({ out }) => /cache_hmac_secret = ([0-9a-f]{64})/.exec(out)![1]!)
+    expect(secrets[0]).not.toBe(secrets[1]!)
   })
 })
