@@ -6,7 +6,7 @@ import { limits } from '../../src/load/limits.ts'
 import { createLog } from '../../src/observability/log.ts'
 import { startBridge } from '../../src/service/bridge.ts'
 import { fakeHost } from '../cli/fake-host.ts'
-import { readTestSettings, startTestBridge } from '../support/bridge.ts'
+import { readTestSettings, startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { eventually } from '../support/eventually.ts'
 
 /** The number of UDP sockets on this machine that send to a local port. */
@@ -40,23 +40,6 @@ async function readSlowly(url: string, headers: Record<string, string>) {
 
 // Sockets, because these tests count them, and stop reading from one.
 describe('startBridge', () => {
-  it('logs every sub-request of a batch, without its path', async () => {
-    await using bridge = await startTestBridge()
-    const bucket = `/buckets/${bridge.user.clientState}`
-    const requests = [
-      { path: `${bucket}/collections` },
-      { method: 'PUT', path: `${bucket}/collections/tabs` },
-    ]
-
-    await bridge.ask('/v1/batch', { method: 'POST', body: { requests } })
-
-    const logged = bridge.logs.map((line) => JSON.parse(line)).filter(({ event }) => event === 'sub-request')
-    expect(logged).toMatchObject([
-      { level: 'debug', event: 'sub-request', index: 0, method: 'GET', status: 200 },
-      { level: 'debug', event: 'sub-request', index: 1, method: 'PUT', status: 405, errno: 115 },
-    ])
-  })
-
   it("leaves no connection open if it can't listen", async () => {
     let redisConnections = 0
     const counting = { data() {}, open: () => void redisConnections++, close: () => void redisConnections-- }
@@ -128,5 +111,119 @@ describe('startBridge', () => {
 
     expect(status).toBe(isForOnePerson ? 200 : 503)
     expect(bytes > 100 * payload.length).toBe(isForOnePerson)
+  })
+})
+
+/** The events of a name that a bridge has logged. */
+function logged({ logs }: TestBridge, name = 'request'): Record<string, unknown>[] {
+  return logs.map((line) => JSON.parse(line)).filter(({ event }) => event === name)
+}
+
+describe('requests', () => {
+  it('have an id, which is the client’s own if that is harmless', async () => {
+    await using bridge = await startTestBridge()
+    const ask = async (headers: Record<string, string> = {}) =>
+      (await bridge.ask('/v1/unknown', { as: null, headers })).headers.get('x-request-id')!
+
+    const own = await ask({ 'X-Request-Id': 'client-1.a_B' })
+    const [first, second, bad] = [await ask(), await ask(), await ask({ 'X-Request-Id': 'a b' })]
+
+    expect(own).toBe('client-1.a_B')
+    for (const made of [first, second, bad]) expect(made).toMatch(/^[0-9a-f]{16}$/)
+    expect(new Set([first, second, bad]).size).toBe(3)
+    await eventually('all are logged', () => logged(bridge).length === 4)
+    expect(logged(bridge).map(({ requestId }) => requestId)).toEqual([own, first, second, bad])
+  })
+
+  it('leave one line each in the log, with their cost and no personal data', async () => {
+    await using bridge = await startTestBridge()
+    const { user } = bridge
+
+    for (const agent of ['first/1.0', `second/2.0 ${'x'.repeat(500)}`])
+      await bridge.ask('/collections/bookmarks/records/secret-id', { headers: { 'User-Agent': agent } })
+    await eventually('both are logged', () => logged(bridge).length === 2)
+
+    const [first, second] = logged(bridge)
+    expect(first).toMatchObject({
+      method: 'GET',
+      route: 'record',
+      status: 404,
+      errno: 110,
+      cached: false,
+      userAgent: 'first/1.0',
+      upstreamCalls: 1,
+      upstreamStatus: 404,
+    })
+    expect(first!.ms).toBeGreaterThan(0)
+    expect(first!.bytes).toBeGreaterThan(10)
+    expect(second).toMatchObject({ cached: true, upstreamCalls: 1 })
+    expect(String(second!.userAgent).length).toBe(256)
+    const log = bridge.logs.join('\n')
+    const token = bridge.identityOf(user)['Authorization']!.slice(10, 40)
+    for (const secret of ['secret-id', user.clientState, user.keyId, token]) expect(log).not.toContain(secret)
+  })
+
+  it('in a batch leave a line each at level debug, without their path', async () => {
+    await using bridge = await startTestBridge()
+    const bucket = `/buckets/${bridge.user.clientState}`
+    const requests = [
+      { path: `${bucket}/collections` },
+      { method: 'PUT', path: `${bucket}/collections/tabs` },
+    ]
+
+    await bridge.ask('/v1/batch', { method: 'POST', body: { requests } })
+
+    expect(logged(bridge, 'sub-request')).toMatchObject([
+      { level: 'debug', index: 0, method: 'GET', status: 200 },
+      { level: 'debug', index: 1, method: 'PUT', status: 405, errno: 115 },
+    ])
+  })
+
+  it('for health, metrics and pages are only logged at level debug', async () => {
+    await using bridge = await startTestBridge()
+    const quiet = [
+      '/__lbheartbeat__',
+      '/v1/__heartbeat__',
+      '/v1/__version__',
+      '/v1/__metrics__',
+      '/v1/docs',
+      '/v1/',
+    ]
+    const data = '/v1/buckets/b/collections/tabs/records'
+
+    for (const path of [...quiet, data, '/v1/nothing']) await bridge.ask(path, { as: null })
+    await bridge.ask(data, { as: null, method: 'OPTIONS' })
+    await eventually('all are logged', () => logged(bridge).length === quiet.length + 3)
+
+    const shown = logged(bridge).filter(({ level }) => level === 'info')
+    expect(shown.map(({ route }) => route)).toEqual(['records', null])
+  })
+
+  it('are sent to statsd, and work without one', async () => {
+    const received: string[] = []
+    const statsd = await Bun.udpSocket({
+      hostname: '127.0.0.1',
+      socket: { data: (_, data) => void received.push(...data.toString().split('\n')) },
+    })
+    await using bridge = await startTestBridge({
+      settings: { statsd_url: `udp://127.0.0.1:${statsd.port}`, statsd_prefix: 'sb' },
+    })
+
+    await bridge.ask('/collections/tabs/records')
+    const told = [
+      /^sb\.response\.200:1\|c$/,
+      /^sb\.request\.records:\d+\|ms$/,
+      /^sb\.syncclient\.status_code\.200:\d\|c$/,
+      /^sb\.credentials\.exchange:1\|c$/,
+    ]
+    await eventually('everything is sent', () =>
+      told.every((line) => received.some((each) => line.test(each))),
+    )
+    statsd.close()
+    const statuses = []
+    for (let count = 0; count < 20; count++)
+      statuses.push((await bridge.ask('/collections/tabs/records')).status)
+
+    expect(new Set(statuses)).toEqual(new Set([200]))
   })
 })
