@@ -428,6 +428,7 @@ describe('BsoRewriter', () => {
     const script = `
       const { BsoRewriter } = await import(${JSON.stringify(module)})
       process.stdout.write(new BsoRewriter().pushWhole(await Bun.stdin.bytes()))`
+    // A process, because the runtime reads this setting when it starts.
     const child = Bun.spawn([process.execPath, '-e', script], {
       env: { ...process.env, BUN_JSC_useWasmSIMD: '0' },
       stdin: Buffer.from(`${usual}\n${usual}\n`),
