@@ -69,6 +69,8 @@ export async function startBrowser(): Promise<TestBrowser> {
     async open(address, options = {}) {
       const { viewport = { width: 800, height: 600 }, scheme = 'light', isShared = false } = options
       const page = (options.isOwnTab ? undefined : idleTabs.pop()) ?? (await context.newPage())
+      // A page behind another one draws a frame a second.
+      await page.bringToFront()
       await page.setViewportSize(viewport)
       await page.emulateMedia({ colorScheme: scheme })
       // Watches requests without intercepting, because interception would answer preflights.

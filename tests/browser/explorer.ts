@@ -51,6 +51,7 @@ export async function startExplorer({ history }: { history: number }): Promise<E
     open,
     async look(view) {
       shared ??= await open({ isShared: true })
+      await shared.bringToFront()
       await shared.evaluate(startAgain, view)
       return shared
     },
