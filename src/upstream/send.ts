@@ -9,7 +9,7 @@ import {
   type BodyStream,
   type UpstreamResponse,
 } from './response.ts'
-import { Deadlines, type Deadline } from './deadline.ts'
+import { Deadline } from './deadline.ts'
 import type { CallTally, HeldMemory } from '../domain/record-storage.ts'
 import type { FetchRequest, Transport } from './transport.ts'
 import type { Permits } from '../load/permits.ts'
@@ -75,7 +75,7 @@ const nothing = new Uint8Array(0)
 
 /** The single entry point to the token server and the storage. */
 export function createUpstream(options: UpstreamOptions) {
-  const upstream = { stallMs: maxStallMs, deadlines: new Deadlines(options.now), ...options }
+  const upstream = { stallMs: maxStallMs, ...options }
   const { permits, transport, observe, now, random, delay, stallMs } = upstream
 
   return {
@@ -210,9 +210,9 @@ class Attempt implements BodyStream {
   constructor(
     private readonly request: UpstreamRequest,
     private deadlineMs: number,
-    private readonly upstream: Required<UpstreamOptions> & { deadlines: Deadlines },
+    private readonly upstream: Required<UpstreamOptions>,
   ) {
-    this.#deadline = upstream.deadlines.open(request.client)
+    this.#deadline = new Deadline(request.client)
   }
 
   /** Aborts the call. */
