@@ -9,7 +9,7 @@ import { readInput } from './ask.ts'
 import { describeAccountCommand, folderOption, noUndoOption } from './options.ts'
 import { countOf } from './phrases.ts'
 import { withAccount } from './session.ts'
-import { UndoLog } from './undo-store.ts'
+import { UndoLog } from './undo-log.ts'
 import type { Edit } from '../../client/edit/edit.ts'
 
 export const addCommand: CommandFactory = (perform) =>

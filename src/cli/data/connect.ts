@@ -14,7 +14,7 @@ import {
   writeAccountFile,
 } from './account-file.ts'
 import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-choice.ts'
-import { forgetUndo } from './undo-store.ts'
+import { forgetUndo } from './undo-entries.ts'
 import { accountOption, caOption, describeAccountCommand } from './options.ts'
 import { printable } from '../../client/safe-text.ts'
 import { countOf } from './phrases.ts'

@@ -6,7 +6,7 @@ import { someOf } from './phrases.ts'
 import { digestOf } from '../../client/crypto.ts'
 import { maxNamedRecords, type Saved, type SavedRecord } from '../../client/edit/saved.ts'
 import type { Session } from './session.ts'
-import type { UndoLog } from './undo-store.ts'
+import type { UndoLog } from './undo-log.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
 
 /** Of a transaction; of bookmarks, which belong together, as much as every bridge takes. */

@@ -14,7 +14,7 @@ import { contentOf, recordLabel, type Plan, type Source, type Wanted } from './r
 import { planUnique, uniqueKeys } from './restore-unique.ts'
 import { stopBetweenBatches, writePlan } from './restore-write.ts'
 import { SavedFile } from './saved-file.ts'
-import { UndoLog } from './undo-store.ts'
+import { UndoLog } from './undo-log.ts'
 import { countOf, someOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
 import type { AccountOptions } from './bridge-choice.ts'

@@ -8,7 +8,7 @@ import { codeOf, showOrMakeAll, type Change } from './change.ts'
 import { describeAccountCommand, noUndoOption } from './options.ts'
 import { countOf, someOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
-import { markUndone, readEntries, type UndoEntry } from './undo-store.ts'
+import { markUndone, readEntries, type UndoEntry } from './undo-entries.ts'
 
 export const undoCommand: CommandFactory = (perform) =>
   describeAccountCommand(

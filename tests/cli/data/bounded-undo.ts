@@ -5,7 +5,7 @@
 import { ClientError } from '../../../src/client/errors.ts'
 import { readAccountFile } from '../../../src/client/account-file.ts'
 import { SyncClient } from '../../../src/client/sync-client.ts'
-import { UndoLog } from '../../../src/cli/data/undo-store.ts'
+import { UndoLog } from '../../../src/cli/data/undo-log.ts'
 import { testHost } from '../../support/bridge.ts'
 
 const [bridgeUrl, bytes, mode] = process.argv.slice(2)
