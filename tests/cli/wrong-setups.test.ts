@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import { run } from '../../src/cli/run.ts'
-import { accountOf, linesOf } from '../examples/records.ts'
+import { accountOf, linesOf } from '../support/records.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { temporaryFolder } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'

@@ -6,7 +6,7 @@ import { startSandbox, type Sandbox } from '../../src/sandbox/sandbox.ts'
 import { endAll, executablePath, makeFolder, start } from '../support/executable.ts'
 import { shownAfter } from '../support/shown-after.ts'
 import { paste, piecesLeft, take, typeInto } from './pages.ts'
-import { accountOf, linesOf } from './records.ts'
+import { accountOf, linesOf } from '../support/records.ts'
 
 const page = 'docs/backup.md'
 // Replacements for "systemctl" and "loginctl" that record their arguments.

@@ -10,7 +10,7 @@ import { startTestBridge } from '../support/bridge.ts'
 import { clientPackage } from '../support/client-package.ts'
 import { makeFolder, endAll } from '../support/executable.ts'
 import { eventually } from '../support/eventually.ts'
-import { accountOf, foreign, linesOf } from './records.ts'
+import { accountOf, foreign, linesOf } from '../support/records.ts'
 
 interface Bookmark {
   id: string

@@ -8,7 +8,7 @@ import { startAccounts } from '../firefox/accounts.ts'
 import { endAll, serve, start, startUpstream } from '../support/executable.ts'
 import { shownAfter } from '../support/shown-after.ts'
 import { paste, piecesLeft, python, root, take, typeInto, withExamples } from './pages.ts'
-import { linesOf } from './records.ts'
+import { linesOf } from '../support/records.ts'
 
 const why = 'reason' in python ? ` (NOT RUN: ${python.reason})` : ''
 const withoutCurl = !Bun.which('curl')

@@ -7,7 +7,7 @@ import { accessibilityFaults } from '../browser/inspect.ts'
 import { startTestBridge } from '../support/bridge.ts'
 import { clientPackage } from '../support/client-package.ts'
 import { endAll } from '../support/executable.ts'
-import { accountOf, encrypted, foreign, linesOf } from './records.ts'
+import { accountOf, encrypted, foreign, linesOf } from '../support/records.ts'
 
 const examples = join(import.meta.dir, '../../docs/examples')
 const bridge = await startTestBridge({ writable: ['passwords', 'forms'] })

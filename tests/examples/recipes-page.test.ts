@@ -9,7 +9,7 @@ import { runProgram, runToEnd, startProgram } from '../support/processes.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { hasAnswered, valuesOf } from '../cli/data/world.ts'
 import { paste, piecesLeft, root, take } from './pages.ts'
-import { encrypted, foreign, linesOf } from './records.ts'
+import { encrypted, foreign, linesOf } from '../support/records.ts'
 import type { ClearRecord } from '../../src/client/crypto.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 

@@ -1,10 +1,10 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { decryptRecord, type ClearRecord } from '../../src/client/crypto.ts'
-import { encrypted, keyPairOf } from '../examples/records.ts'
+import { clearRecordsOf, encrypted } from '../support/records.ts'
 import { endAll } from '../support/executable.ts'
 import { startBackupWorld } from '../cli/data/backup-world.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 const { bridge, sandbox, someone, run, writeForms } = await startBackupWorld()
@@ -31,11 +31,8 @@ function drawFrom(start: number): (below: number) => number {
 /** All records of a user by path; null for one that the key does not open. */
 async function contentOf(user: SandboxUser): Promise<Map<string, ClearRecord | null>> {
   const found = new Map<string, ClearRecord | null>()
-  for (const name of collections) {
-    const keys = await keyPairOf(sandbox, user, name)
-    for (const record of sandbox.records(user, name))
-      found.set(`${name}/${record.id}`, await decryptRecord(keys, record).catch(() => null))
-  }
+  for (const name of collections)
+    for (const [id, record] of await clearRecordsOf(sandbox, user, name)) found.set(`${name}/${id}`, record)
   return found
 }
 

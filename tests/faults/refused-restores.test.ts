@@ -1,5 +1,5 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { accountOf, encrypted } from '../examples/records.ts'
+import { accountOf, encrypted } from '../support/records.ts'
 import { fillSampleData } from '../../src/sandbox/sample-data.ts'
 import { accountFile, runWith } from '../cli/data/world.ts'
 import { idsOf } from '../cli/data/backup-world.ts'

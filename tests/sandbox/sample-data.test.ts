@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import { decryptRecords, type ClearRecord } from '../../src/client/crypto.ts'
 import { fillSampleData, seedSampleData } from '../../src/sandbox/sample-data.ts'
-import { keyPairOf } from '../examples/records.ts'
+import { keyPairOf, readableOf } from '../support/records.ts'
 import { startSandbox } from '../support/sandbox.ts'
 import { beginning } from './sync-client.ts'
 
@@ -11,11 +11,7 @@ const user = sandbox.addUser('ann')
 fillSampleData(sandbox, user)
 const stored = (collection: string) => sandbox.records(user, collection)
 
-/** The decryptable records of a collection, decrypted. */
-async function read(collection: string): Promise<ClearRecord[]> {
-  const keyPair = await keyPairOf(sandbox, user, collection)
-  return (await decryptRecords(keyPair, stored(collection))).readable
-}
+const read = (collection: string) => readableOf(sandbox, user, collection)
 
 function childrenOf(folder: ClearRecord | undefined): string[] {
   return (folder?.['children'] ?? []) as string[]

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { linesOf } from '../../examples/records.ts'
+import { linesOf } from '../../support/records.ts'
 import { executablePath, makeFolder } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'
 import { startRenewable } from './people.ts'

@@ -1,8 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
-import { decryptRecords, type ClearRecord } from '../../../src/client/crypto.ts'
-import { keyPairOf } from '../../examples/records.ts'
 import { executablePath } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'
+import { clearRecordsOf } from '../../support/records.ts'
 import { startPeople } from './people.ts'
 import { runWith } from './world.ts'
 import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
@@ -10,11 +9,7 @@ import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 const { sandbox, someone, write, stop } = await startPeople()
 afterAll(stop)
 
-async function bookmarksOf(user: SandboxUser): Promise<Map<string, ClearRecord>> {
-  const keyPair = await keyPairOf(sandbox, user, 'bookmarks')
-  const { readable } = await decryptRecords(keyPair, sandbox.records(user, 'bookmarks'))
-  return new Map(readable.map((each) => [each.id, each]))
-}
+const bookmarksOf = (user: SandboxUser) => clearRecordsOf(sandbox, user, 'bookmarks')
 
 describe('add', () => {
   it('exits 3 if the bookmark is added, but its id cannot be printed', async () => {
@@ -23,7 +18,7 @@ describe('add', () => {
 
     const { errors, code } = await runToEnd(['/bin/sh', '-c', script, executablePath, account])
 
-    const added = [...(await bookmarksOf(user)).values()].map(({ bmkUri }) => bmkUri)
+    const added = [...(await bookmarksOf(user)).values()].map((each) => each?.bmkUri)
     expect(added).toContain('https://full.example/')
     expect(errors).toContain(`Cannot write to standard output: ENOSPC. Everything is added\n`)
     expect(code).toBe(3)

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
-import { accountOf, encrypted } from '../../examples/records.ts'
+import { accountOf, encrypted } from '../../support/records.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { makeFolder } from '../../support/executable.ts'
 import { accountFile, runHere } from './world.ts'

@@ -3,7 +3,7 @@ import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSy
 import { join } from 'node:path'
 import { endAll } from '../../support/executable.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
-import { encrypted } from '../../examples/records.ts'
+import { encrypted } from '../../support/records.ts'
 import { backupsIn, codeOf, flipIn, startBackupWorld } from './backup-world.ts'
 
 const { bridge, sandbox, someone, run, writeForms, stored } = await startBackupWorld()

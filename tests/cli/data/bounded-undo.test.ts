@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { accountOf } from '../../examples/records.ts'
+import { accountOf } from '../../support/records.ts'
 import { replaceKeys, upload } from '../../client/world.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { endAll } from '../../support/executable.ts'

@@ -1,7 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, renameSync, rmSync, statSync } from 'node:fs'
 import { join } from 'node:path'
-import { encrypted, foreign } from '../../examples/records.ts'
+import { encrypted, foreign } from '../../support/records.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { endAll, makeFolder } from '../../support/executable.ts'

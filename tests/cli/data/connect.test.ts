@@ -3,7 +3,7 @@ import { chmodSync, existsSync, readdirSync, readFileSync, statSync, symlinkSync
 import { join } from 'node:path'
 import { parseAccount } from '../../../src/client/account.ts'
 import { keyFor } from '../../../src/client/former-keys.ts'
-import { linesOf } from '../../examples/records.ts'
+import { linesOf } from '../../support/records.ts'
 import { eventually } from '../../support/eventually.ts'
 import { executablePath, makeFolder, start } from '../../support/executable.ts'
 import { hasNoTerminals } from '../../support/machine.ts'

@@ -21,7 +21,7 @@ import { eventually } from '../../support/eventually.ts'
 import { endAll, executablePath } from '../../support/executable.ts'
 import { hasNoTerminals } from '../../support/machine.ts'
 import { startOnTerminal } from '../../support/terminal.ts'
-import { foreign } from '../../examples/records.ts'
+import { foreign } from '../../support/records.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
 
 let bridge: TestBridge

@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { upload } from '../../client/world.ts'
-import { foreign } from '../../examples/records.ts'
+import { foreign } from '../../support/records.ts'
 import { eventually } from '../../support/eventually.ts'
 import { executablePath, start } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'

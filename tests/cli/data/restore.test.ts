@@ -1,15 +1,15 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { decryptRecords, type ClearRecord } from '../../../src/client/crypto.ts'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
-import { accountOf, encrypted, foreign, keyPairOf, linesOf } from '../../examples/records.ts'
+import { accountOf, encrypted, foreign, linesOf, readableOf } from '../../support/records.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { eventually } from '../../support/eventually.ts'
 import { endAll, makeFolder, start } from '../../support/executable.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
+import type { ClearRecord } from '../../../src/client/crypto.ts'
 
 const { bridge, sandbox, state, someone, fileOf, run, writeForms, deleteForms } = await startBackupWorld()
 afterAll(async () => {
@@ -232,8 +232,7 @@ describe('restore', () => {
     const wrong = await run(after, command)
     const translated = await run(after, [...command, ...key, '--write'])
     const again = await run(after, [...command, ...key, '--overwrite'])
-    const keyPair = await keyPairOf(sandbox, after, 'forms')
-    const { readable } = await decryptRecords(keyPair, sandbox.records(after, 'forms'))
+    const readable = await readableOf(sandbox, after, 'forms')
 
     const wanted = sandbox.records(before, 'forms').filter(({ id }) => id !== 'foreign')
     expect([keyless.code, keyless.said]).toEqual([1, expect.stringContaining('SYNC_KEY is missing')])

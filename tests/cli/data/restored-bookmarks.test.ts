@@ -1,14 +1,14 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 import { mergeChildren } from '../../../src/cli/data/restored-tree.ts'
-import { decryptRecords, type ClearRecord } from '../../../src/client/crypto.ts'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
 import { clearBookmark as bookmark, clearFolder as folder } from '../../client/records.ts'
-import { encrypted, keyPairOf } from '../../examples/records.ts'
+import { encrypted, readableOf } from '../../support/records.ts'
 import { endAll, makeFolder } from '../../support/executable.ts'
 import { startSandbox } from '../../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
+import type { ClearRecord } from '../../../src/client/crypto.ts'
 
 const sandbox = await startSandbox()
 afterAll(async () => {
@@ -30,9 +30,8 @@ async function someone(name: string, collection: string, before: ClearRecord[]) 
     runWith(account, ['restore', folder, collection, '--write', ...options])
   const preview = (...options: string[]) => runWith(account, ['restore', folder, collection, ...options])
   const now = async () => {
-    const keyPair = await keyPairOf(sandbox, user, collection)
-    const { readable } = await decryptRecords(keyPair, sandbox.records(user, collection))
-    return Object.fromEntries(readable.map((record) => [record.id, record]))
+    const records = await readableOf(sandbox, user, collection)
+    return Object.fromEntries(records.map((record) => [record.id, record]))
   }
   await write(...before)
   await runWith(account, ['backup', folder])
@@ -472,10 +471,8 @@ describe('restore', () => {
 
     const { errors } = await restore('--overwrite')
 
-    const keyPair = await keyPairOf(sandbox, user, 'forms')
-    const { readable } = await decryptRecords(keyPair, sandbox.records(user, 'forms'))
     expect(errors).toContain('forms: 1 to write')
-    expect(readable).toMatchObject([{ id: 'a', value: 'v' }])
+    expect(await readableOf(sandbox, user, 'forms')).toMatchObject([{ id: 'a', value: 'v' }])
   })
 
   it('writes in smaller parts where the storage accepts fewer records at once', async () => {

@@ -1,11 +1,11 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { decryptRecord, type ClearRecord } from '../../../src/client/crypto.ts'
-import { encrypted, foreign, keyPairOf } from '../../examples/records.ts'
+import { clearRecordsOf, encrypted, foreign } from '../../support/records.ts'
 import { endAll } from '../../support/executable.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { idsOf, startBackupWorld } from './backup-world.ts'
+import type { ClearRecord } from '../../../src/client/crypto.ts'
 import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
 const { bridge, sandbox, state, someone, run, writeForms } = await startBackupWorld()
@@ -16,12 +16,8 @@ afterAll(async () => {
 
 /** The living records of a collection by id; null for one that the key does not open. */
 async function livingOf(user: SandboxUser, name: string): Promise<Record<string, ClearRecord | null>> {
-  const keys = await keyPairOf(sandbox, user, name)
-  const found: [string, ClearRecord | null][] = []
-  for (const record of sandbox.records(user, name)) {
-    const clear = await decryptRecord(keys, record).catch(() => null)
-    if (clear?.deleted !== true) found.push([record.id, clear])
-  }
+  const records = await clearRecordsOf(sandbox, user, name)
+  const found = [...records].filter(([, clear]) => clear?.deleted !== true)
   return Object.fromEntries(found.toSorted(([one], [other]) => (one < other ? -1 : 1)))
 }
 

@@ -4,7 +4,7 @@ import { run } from '../../../src/cli/run.ts'
 import { fakeHost } from '../fake-host.ts'
 import { executablePath, makeFolder } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'
-import { accountOf, linesOf } from '../../examples/records.ts'
+import { accountOf, linesOf } from '../../support/records.ts'
 import type { Sandbox } from '../../support/sandbox.ts'
 import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 

@@ -1,5 +1,6 @@
 import {
   collectionKeys,
+  decryptRecords,
   encryptRecord,
   keyPairFromHex,
   type ClearRecord,
@@ -40,4 +41,31 @@ export async function keyPairOf(sandbox: Sandbox, user: SandboxUser, collection:
 /** A record as this user's Firefox would upload it. */
 export async function encrypted(sandbox: Sandbox, user: SandboxUser, collection: string, clear: ClearRecord) {
   return { id: clear.id, payload: await encryptRecord(await keyPairOf(sandbox, user, collection), clear) }
+}
+
+/** The records of a collection that its key opens, as clear text. */
+export async function readableOf(
+  sandbox: Sandbox,
+  user: SandboxUser,
+  collection: string,
+): Promise<ClearRecord[]> {
+  return (await openedOf(sandbox, user, collection)).readable
+}
+
+/** All records of a collection by id, as clear text; null for one that its key does not open. */
+export async function clearRecordsOf(
+  sandbox: Sandbox,
+  user: SandboxUser,
+  collection: string,
+): Promise<Map<string, ClearRecord | null>> {
+  const { readable, unreadable } = await openedOf(sandbox, user, collection)
+  return new Map<string, ClearRecord | null>([
+    ...readable.map((record) => [record.id, record] as const),
+    ...unreadable.map(({ id }) => [id, null] as const),
+  ])
+}
+
+async function openedOf(sandbox: Sandbox, user: SandboxUser, collection: string) {
+  const keyPair = await keyPairOf(sandbox, user, collection)
+  return decryptRecords(keyPair, sandbox.records(user, collection))
 }
