@@ -12,11 +12,16 @@ export interface PrivateFile {
 /** Writes a private file; its text may contain its path. Null if that fails. */
 export function writePrivateFile(name: string, textAt: (path: string) => string): PrivateFile | null {
   try {
-    const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
-    const path = join(folder, name)
-    writeFileSync(path, textAt(path), { mode: 0o600 })
-    return { path, remove: () => rmSync(folder, { recursive: true, force: true }) }
+    const file = createPrivateFolder(name)
+    writeFileSync(file.path, textAt(file.path), { mode: 0o600 })
+    return file
   } catch {
     return null
   }
+}
+
+/** The folder of a private file that is still to be written. Throws if it can't be created. */
+export function createPrivateFolder(name: string): PrivateFile {
+  const folder = mkdtempSync(join(tmpdir(), 'sync-bridge-'))
+  return { path: join(folder, name), remove: () => rmSync(folder, { recursive: true, force: true }) }
 }

@@ -1,6 +1,6 @@
-import { mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { resolve } from 'node:path'
 import { applyEdits } from '../../client/edit/apply-edits.ts'
 import { editsBetween } from '../../client/edit/edits-between.ts'
 import { below, folderCalled, readTree, type Item, type Tree } from '../../client/edit/tree.ts'
@@ -9,6 +9,7 @@ import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { Option, partialSuccess, UsageError, wholeNumber, type CommandFactory } from '../command.ts'
 import { print as printOut } from '../output.ts'
+import { createPrivateFolder } from '../private-file.ts'
 import { childEnvironment } from './child-environment.ts'
 import { askLine, isConfirmed, readInput, readText } from './ask.ts'
 import { planOf, planText, type EditPlan } from './edit-plan.ts'
@@ -91,9 +92,7 @@ const maxAttempts = 10
 
 /** Opens an editor until its file can be read, and applies it. The file is kept if it could not be saved. */
 async function editInEditor(session: Session, shown: Shown, settings: Settings): Promise<number> {
-  const path = orUnwritable(tmpdir(), () =>
-    join(mkdtempSync(join(tmpdir(), 'sync-bridge-')), 'bookmarks.txt'),
-  )
+  const { path, remove } = orUnwritable(tmpdir(), () => createPrivateFolder('bookmarks.txt'))
   let isDone = false
   const note = noteDraft(path, session.host.environment)
   try {
@@ -119,7 +118,7 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
   } finally {
     const isChanged = !isDone && readIfAny(path) !== formatBookmarks(shown.tree, shown.folder, shown.asOfMs)
     if (isChanged && withoutComments(readIfAny(path)) !== '') session.tell(keptLines(path))
-    else rmSync(dirname(path), { recursive: true, force: true })
+    else remove()
     if (note !== null) rmSync(note, { force: true })
   }
 }
