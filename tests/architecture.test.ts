@@ -95,14 +95,18 @@ describe('the dependency rule', () => {
     expect(circles).toEqual([])
   })
 
-  it('stands in docs/architecture.md', async () => {
+  it('is the order of the folders in docs/architecture.md', async () => {
     const page = await Bun.file(join(source, '../docs/architecture.md')).text()
-    const rows = [...page.matchAll(/^\| `([\w.]+)` \| .+ \| ([^|]+) \|$/gm)].map(([, folder, imports]) => [
-      folder!,
-      [...imports!.matchAll(/`([\w.]+)`/g)].map(([, target]) => target!),
-    ])
+    const tree = /^```\nsrc\/\n((?: {2}.+\n)+)/m.exec(page)![1]!
+    const order = [...tree.matchAll(/^ {2}([\w.]+)/gm)].map(([, folder]) => folder!)
+    const upwards = Object.entries(allowed).flatMap(([folder, targets]) =>
+      targets
+        .filter((target) => order.indexOf(target) < order.indexOf(folder))
+        .map((target) => `${folder} imports ${target}, which is not below it`),
+    )
 
-    expect(Object.fromEntries(rows)).toEqual(allowed)
+    expect(order.toSorted()).toEqual(Object.keys(allowed).toSorted())
+    expect(upwards).toEqual([])
   })
 
   it('knows every folder', () => {
