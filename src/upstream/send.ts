@@ -108,7 +108,7 @@ export function createUpstream(options: UpstreamOptions) {
       // Calls that finish or undo a commit never wait; batches bound their number.
       if (request.mustComplete !== true && !call.tryAcquirePermit()) await call.acquirePermit()
       call.sentAtMs = now()
-      const response = await transport.fetch(request, call.signal)
+      const response = await transport.fetch(request, call.enterPool(), call.signal)
       call.response = response
       const { status, headers } = response
       checkUsable(response, url.host)
@@ -205,6 +205,7 @@ class Attempt implements BodyStream {
   #reader: ReadableStreamDefaultReader<Uint8Array> | null = null
   #failure: unknown = null
   #holdsPermit = false
+  #pool: number | null = null
   #hasEnded = false
 
   constructor(
@@ -287,6 +288,11 @@ class Attempt implements BodyStream {
     this.#holdsPermit = false
   }
 
+  /** The pool of connections for this call, until it ends. */
+  enterPool(): number {
+    return (this.#pool = this.upstream.transport.enterPool())
+  }
+
   /** Whether the host was silent for so long that its connections may be dead. */
   timedOut(failure: unknown): boolean {
     const isTimeout = failure instanceof UpstreamError && failure.failure === 'timeout'
@@ -301,6 +307,7 @@ class Attempt implements BodyStream {
     this.#failure = failure
     this.#deadline.end()
     this.releasePermit()
+    if (this.#pool !== null) this.upstream.transport.leavePool(this.#pool)
   }
 }
 

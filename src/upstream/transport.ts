@@ -10,19 +10,52 @@ export interface FetchRequest {
 
 const maxOrigins = 1000
 const avoidConnectionsMs = 60_000
+/** Connections that the runtime keeps open without a call, for each TLS configuration. */
+const connectionsOfPool = 64
+/** The default. The runtime tells configurations apart by it, and it has no other effect, because no session is resumed. */
+const sessionTimeoutSeconds = 300
+
+/** The types of the runtime lack `sessionTimeout`. */
+type TlsConfiguration = Bun.TLSOptions & { sessionTimeout: number }
 
 /** Sends requests over HTTP/1.1 on connections that are kept open, and keeps the runtime from sending a write twice. */
 export class Transport {
+  /** Calls in flight, by pool of connections. */
+  readonly #inFlight: number[] = []
+  /** The TLS configuration of each pool that was used. */
+  #configurations: TlsConfiguration[] = []
+  #ca: string | undefined
   /** Until when calls to an origin open new connections. */
   readonly #avoidsUntilMs = new RecentMap<string, number>(maxOrigins)
-  #tls: { ca: string } | undefined
 
   /** `now`: a clock in ms. */
   constructor(private readonly now: () => number) {}
 
   /** Changes the trusted authorities: those of a PEM text alone, or the system's if null. Calls in flight keep the old ones. */
   trust(ca: string | null): void {
-    this.#tls = ca === null ? undefined : { ca }
+    this.#ca = ca ?? undefined
+    this.#configurations = []
+  }
+
+  /**
+   * Counts a call until `leavePool`, and returns the first pool that can keep its connection open afterwards. With one pool, 192 of 256
+   * concurrent calls would need a new TLS connection.
+   */
+  enterPool(): number {
+    let pool = 0
+    while ((this.#inFlight[pool] ?? 0) >= connectionsOfPool) pool += 1
+    this.#inFlight[pool] = (this.#inFlight[pool] ?? 0) + 1
+    return pool
+  }
+
+  leavePool(pool: number): void {
+    this.#inFlight[pool]! -= 1
+  }
+
+  /** All pools trust the same authorities; the runtime shares connections only between equal configurations. */
+  #configurationOf(pool: number): TlsConfiguration | undefined {
+    if (pool === 0 && this.#ca === undefined) return undefined
+    return (this.#configurations[pool] ??= { ca: this.#ca, sessionTimeout: sessionTimeoutSeconds + pool })
   }
 
   /**
@@ -33,7 +66,7 @@ export class Transport {
     this.#avoidsUntilMs.set(origin, this.now() + avoidConnectionsMs)
   }
 
-  fetch({ url, method, headers, body }: FetchRequest, signal: AbortSignal): Promise<Response> {
+  fetch({ url, method, headers, body }: FetchRequest, pool: number, signal: AbortSignal): Promise<Response> {
     headers['Accept-Encoding'] = 'identity'
     const avoidsUntilMs = this.#avoidsUntilMs.get(url.origin)
     const isAvoiding = avoidsUntilMs !== undefined && avoidsUntilMs > this.now()
@@ -48,7 +81,7 @@ export class Transport {
       keepalive: method !== 'DELETE' && !isAvoiding,
       // Over HTTP/2, the runtime also repeats a POST that the server refuses.
       protocol: 'http1.1',
-      tls: this.#tls,
+      tls: this.#configurationOf(pool),
     })
   }
 }

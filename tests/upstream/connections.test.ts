@@ -146,6 +146,25 @@ describe.each(schemes)('connections over %s', (_, isTls) => {
 })
 
 describe('TLS', () => {
+  it('keeps as many connections as calls were in flight, beyond the 64 of the runtime', async () => {
+    const count = 150
+    const { wire, outcomeOf } = await start()
+    let together = Promise.withResolvers<null>()
+    storage.plan(({ index }) => {
+      if ((index + 1) % count === 0) together.resolve(null)
+      return together.promise
+    })
+    const burst = () => Promise.all(times(count, (turn) => outcomeOf({ user: `user ${turn}` })))
+
+    const outcomes = [...(await burst())]
+    const opened = wire.connections
+    together = Promise.withResolvers()
+    outcomes.push(...(await burst()))
+
+    expect(outcomes).toEqual(Array(2 * count).fill('200'))
+    expect([opened, wire.connections]).toEqual([count, count])
+  })
+
   it('selects HTTP/1.1 from a server that also offers HTTP/2', async () => {
     const { front, outcomeOf } = await start()
 
