@@ -131,6 +131,20 @@ describe('a restore of bookmarks that Firefox has changed since', () => {
     })
   })
 
+  it('leaves what has lost its folder as it is: it is in that again', () => {
+    check((draw) => {
+      const records = recordsOf(randomForest(draw))
+      const left = records.filter(() => draw(3) > 0)
+
+      const { after } = restored(left, records, { ...everything, overwrites: false })
+
+      const clear = new Map(after.map((record) => [record.stored.id, record.clear]))
+      for (const record of left)
+        if (record.clear?.type !== 'folder') expect(clear.get(record.stored.id)).toEqual(record.clear)
+      expect(shapeOf(readTree(after))).toBe(shapeOf(readTree(records)))
+    })
+  })
+
   it('brings back the tree of that time with --overwrite, if nothing is new', () => {
     check((draw) => {
       const forest = randomForest(draw)
