@@ -20,7 +20,7 @@ def edits_between(shown: Tree, wanted: Tree) -> list[Edit]:
     """
     places: list[Edit] = []
     changes: list[ChangeEdit] = []
-    taken = {item.keyword: normal_address(item) for item in shown.items.values()}
+    taken = {item.keyword: normal_address(item) for item in shown.items.values() if item.keyword != ""}
     folders = [root_id for root_id in ROOT_TITLES if root_id in wanted.items]
     while folders:
         folder = folders.pop()
