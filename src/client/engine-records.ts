@@ -1,9 +1,11 @@
 /** What Firefox's engines write into their collections: the types of fields, and what a record is called. */
-import { fieldsOf, isFields, numberOf, textOf, type Fields } from './fields.ts'
+import { fieldsOf, isFields, numberOf, textOf, textsOf, type Fields } from './fields.ts'
 import { readBookmark, readPreferences, readTabs } from './record-readers.ts'
 
 /** What an engine writes. */
 interface Engine {
+  /** What its records are, in a few words. */
+  contents: string
   /** The types of its fields. Null and a missing field are allowed, and so are other fields. */
   fields: Record<string, keyof typeof types>
   /** The fields without which a record means nothing. */
@@ -32,7 +34,11 @@ function isText(value: unknown): boolean {
   return typeof value === 'string'
 }
 
-const entry: Engine = { fields: { entry: 'record' }, names: ['name', 'cc-name', 'title'], namesIn: 'entry' }
+const entry = {
+  fields: { entry: 'record' },
+  names: ['name', 'cc-name', 'title'],
+  namesIn: 'entry',
+} as const satisfies Partial<Engine>
 
 /**
  * One description for each engine; a collection that is not listed may have any record. `make pages` writes the fields and names for the Python
@@ -40,6 +46,7 @@ const entry: Engine = { fields: { entry: 'record' }, names: ['name', 'cc-name', 
  */
 export const engines: Record<string, Engine> = {
   bookmarks: {
+    contents: 'bookmarks, folders and separators',
     fields: {
       type: 'text',
       title: 'text',
@@ -64,12 +71,14 @@ export const engines: Record<string, Engine> = {
     },
   },
   history: {
+    contents: 'visited pages',
     fields: { histUri: 'text', title: 'text', visits: 'records' },
     required: () => ['histUri'],
     names: ['title'],
     line: ({ title, histUri }) => joined(textOf(title), `<${textOf(histUri)}>`),
   },
   passwords: {
+    contents: 'logins',
     fields: {
       hostname: 'text',
       formSubmitURL: 'text',
@@ -87,12 +96,14 @@ export const engines: Record<string, Engine> = {
     line: ({ hostname, username }) => joined(textOf(hostname), textOf(username)),
   },
   forms: {
+    contents: 'texts that were typed into forms',
     fields: { name: 'text', value: 'text' },
     required: () => ['name'],
     names: ['name'],
     line: ({ name, value }) => `${textOf(name)}: ${textOf(value)}`,
   },
   tabs: {
+    contents: 'devices with their open tabs',
     fields: { clientName: 'text', tabs: 'records' },
     names: ['clientName'],
     line(clear) {
@@ -101,27 +112,41 @@ export const engines: Record<string, Engine> = {
     },
   },
   clients: {
+    contents: 'devices',
     fields: { name: 'text', type: 'text', formfactor: 'text', os: 'text', version: 'text' },
     names: ['name'],
   },
-  addresses: entry,
-  creditcards: entry,
+  addresses: { contents: 'addresses', ...entry },
+  creditcards: { contents: 'credit cards', ...entry },
   prefs: {
+    contents: 'preferences',
     fields: { value: 'record' },
     names: [],
     line: (clear) => `${readPreferences(clear).length} preferences`,
   },
   'extension-storage': {
+    contents: 'data of extensions',
     fields: { extId: 'text', data: 'text' },
     names: ['extId'],
   },
   addons: {
+    contents: 'extensions and themes',
     fields: { addonID: 'text' },
     names: ['addonID'],
   },
+  meta: {
+    contents: 'which collections Firefox syncs',
+    fields: { engines: 'record', declined: 'texts' },
+    names: ['id'],
+    line({ engines: synced, declined }) {
+      const not = textsOf(declined).toSorted().join(', ')
+      return Object.keys(fieldsOf(synced)).toSorted().join(', ') + (not && `; not ${not}`)
+    },
+  },
+  crypto: { contents: 'the keys', fields: {}, names: ['id'] },
 }
 
-export const otherEngine: Engine = { fields: {}, names: ['title', 'name', 'guid'] }
+export const otherEngine: Engine = { contents: '', fields: {}, names: ['title', 'name', 'guid'] }
 
 function joined(...parts: string[]): string {
   return parts.filter((part) => part !== '').join(' ')
@@ -135,6 +160,11 @@ function nameIn(clear: Fields, { names, namesIn, line }: Engine): string {
 
 function engineOf(collection: string): Engine {
   return Object.hasOwn(engines, collection) ? engines[collection]! : otherEngine
+}
+
+/** What the records of a collection are, in a few words; empty for an unknown one. */
+export function contentsOf(collection: string): string {
+  return engineOf(collection).contents
 }
 
 /** A short name for a record; its id if it has none. */

@@ -64,6 +64,12 @@ FIELDS: dict[str, dict[str, str]] = {
     "addons": {
         "addonID": "text",
     },
+    "meta": {
+        "engines": "record",
+        "declined": "texts",
+    },
+    "crypto": {
+    },
 }
 
 # The fields that may name a record of each collection, and the field that holds them, if it is not the record itself.
@@ -79,5 +85,7 @@ NAMES: dict[str, tuple[str | None, list[str]]] = {
     "prefs": (None, []),
     "extension-storage": (None, ["extId"]),
     "addons": (None, ["addonID"]),
+    "meta": (None, ["id"]),
+    "crypto": (None, ["id"]),
 }
 OTHER_NAMES: tuple[str | None, list[str]] = (None, ["title", "name", "guid"])

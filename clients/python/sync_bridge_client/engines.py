@@ -248,6 +248,11 @@ def _tabs_line(clear: ClearRecord) -> str:
     return f"{device}: {len(tabs)} tabs"
 
 
+def _meta_line(clear: ClearRecord) -> str:
+    declined = ", ".join(sorted(texts_of(clear.get("declined"))))
+    return ", ".join(sorted(fields_of(clear.get("engines")))) + (f"; not {declined}" if declined else "")
+
+
 # More than the name of a record, in one line; never a secret. By default, the name.
 _LINES: dict[str, Callable[[ClearRecord], str]] = {
     "bookmarks": _bookmark_line,
@@ -256,6 +261,7 @@ _LINES: dict[str, Callable[[ClearRecord], str]] = {
     "forms": lambda clear: f"{text_of(clear.get('name'))}: {text_of(clear.get('value'))}",
     "tabs": _tabs_line,
     "prefs": lambda clear: f"{len(read_preferences(clear))} preferences",
+    "meta": _meta_line,
 }
 
 # The fields without which a record means nothing.

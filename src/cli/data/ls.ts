@@ -1,5 +1,5 @@
 import { ClientError } from '../../client/errors.ts'
-import { describeRecord } from '../../client/engine-records.ts'
+import { contentsOf, describeRecord } from '../../client/engine-records.ts'
 import { readBookmark } from '../../client/record-readers.ts'
 import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { isoOf } from '../../client/tables.ts'
@@ -45,7 +45,7 @@ async function listCollections({ client, host }: Session, { json }: Look): Promi
         ['COLLECTION', 'RECORDS', 'LAST CHANGE', 'WHAT'],
         ...(await Promise.all(
           rows.map(async ({ name, records, last_modified: changedAt }) => {
-            const what = name === 'bookmarks' ? await kindsOfBookmarks(client) : ''
+            const what = name === 'bookmarks' ? await kindsOfBookmarks(client) : contentsOf(name)
             return [name, String(records), minuteOf(changedAt), what]
           }),
         )),
@@ -79,12 +79,12 @@ async function listRecords(
   if (problem !== null) throw new ClientError(problem)
   let unreadable = 0
   const output = createOutputQueue(host)
-  /** Of the ids, which have one length in most collections; 0 until the first records are there. */
+  /** Of the ids, which have one length in most collections; 0 until there is a row. */
   let width = 0
   for await (const page of client.collection(name).pages()) {
     unreadable += page.records.filter(({ clear }) => clear === null).length
     const shown = page.records.filter(({ clear }) => (clear?.deleted === true) === wantsDeleted)
-    if (!asJson && width === 0) {
+    if (!asJson && width === 0 && shown.length > 0) {
       width = Math.max(minIdWidth, ...shown.map(({ stored }) => stored.id.length))
       await output.write(row(['ID', 'LAST CHANGE', 'WHAT'], width))
     }
@@ -92,6 +92,7 @@ async function listRecords(
     if (!(await output.write(lines.join('')))) break
   }
   if (!(await output.finish())) return 0
+  if (!asJson && width === 0) tell(wantsDeleted ? 'No deletions' : 'No records')
   if (unreadable === 0) return 0
   tell(`${unreadable} of these cannot be decrypted`)
   return partialSuccess

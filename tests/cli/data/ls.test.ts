@@ -42,6 +42,31 @@ describe('ls', () => {
     expect(rows.output).toMatch(/^gonebookmark +[\d:-]+ [\d:-]+  \(deleted\)$/m)
   })
 
+  it('says what each collection contains, and which ones Firefox syncs', async () => {
+    const { account } = someone('curious')
+
+    const all = await runWith(account, ['ls'])
+    const meta = await runWith(account, ['ls', 'meta'])
+
+    for (const row of [
+      /^clients .* devices$/m,
+      /^meta .* which collections Firefox syncs$/m,
+      /^crypto .* keys$/m,
+    ])
+      expect(all.output).toMatch(row)
+    expect(meta.output).toMatch(/^global .*  bookmarks, clients, .*tabs; not addons/m)
+  })
+
+  it('says that there are no records or no deletions, instead of a table without rows', async () => {
+    const { account } = someone('idle')
+
+    const deleted = await runWith(account, ['ls', 'passwords', '--deleted'])
+    const empty = await runWith(account, ['ls', 'addons'])
+
+    expect(deleted).toMatchObject({ output: '', code: 0, errors: expect.stringMatching(/^No deletions$/m) })
+    expect(empty).toMatchObject({ output: '', code: 0, errors: expect.stringMatching(/^No records$/m) })
+  })
+
   it('says when something was changed in the time of this place', async () => {
     const { account } = someone('traveller')
     const json = await runWith(account, ['ls', '--json'])
