@@ -180,7 +180,7 @@ async function read(answer: Response, { method, body: sent, signal }: RequestOpt
       : `A proxy or another server returned ${status}: is this the address of the bridge?`)
   const seconds = numberOf(headers.get('Retry-After'))
   const advice = `. Try again in ${seconds} s`
-  throw new ClientError(seconds > 0 ? reason.replace(/\.$/, '') + advice : reason, {
+  throw new ClientError(seconds > 0 ? reason.replace(/: try again later$|\.$/, '') + advice : reason, {
     status,
     errno: typeof errno === 'number' ? errno : null,
     // errno 104: the credentials are missing or contradictory, and a new token would not help.

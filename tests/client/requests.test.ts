@@ -22,7 +22,7 @@ function askOf(answers: (Response | Error)[], options: ClientOptions = {}) {
 }
 
 const busy = (status: number, retryAfter: string) =>
-  Response.json({ message: 'Too busy' }, { status, headers: { 'Retry-After': retryAfter } })
+  Response.json({ message: 'Too busy: try again later' }, { status, headers: { 'Retry-After': retryAfter } })
 const errorOf = (asked: Promise<unknown>) =>
   asked.catch((error: ClientError) => error) as Promise<ClientError>
 
@@ -135,7 +135,7 @@ describe('Requests', () => {
 
     expect([error.name, error.message, error.status, error.field]).toEqual([
       'ClientError',
-      'Too busy',
+      'Too busy: try again later',
       503,
       null,
     ])
@@ -176,7 +176,7 @@ describe('Requests', () => {
 
   it.each([
     ['61', 'Too busy. Try again in 61 s'],
-    ['Wed, 21 Oct 2026 07:28:00 GMT', 'Too busy'],
+    ['Wed, 21 Oct 2026 07:28:00 GMT', 'Too busy: try again later'],
   ])('does not wait for %s', async (retryAfter, message) => {
     const { asked, requests } = askOf([busy(503, retryAfter)])
 

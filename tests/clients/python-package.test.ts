@@ -1084,7 +1084,7 @@ describe('pauses', () => {
     kind: 'status',
     status,
     headers: { 'Retry-After': seconds, 'Content-Type': 'application/json' },
-    body: '{"message":"Too busy","errno":201}',
+    body: '{"message":"Too busy: try again later","errno":201}',
   })
 
   itWithPython(`of up to a minute are respected three times${why}`, async () => {

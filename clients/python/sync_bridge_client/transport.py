@@ -219,7 +219,7 @@ def _refused(response: requests.Response) -> ClientError:
         message = f"The bridge returned {status}." if is_bridge else other
     seconds = response.headers.get("Retry-After", "")
     if _seconds_of(seconds) > 0:
-        message = f"{message.removesuffix('.')}. Try again in {seconds} s"
+        message = f"{message.removesuffix('.').removesuffix(': try again later')}. Try again in {seconds} s"
     return ClientError(
         message,
         status=status,
