@@ -36,8 +36,8 @@ export function createApp(services: Services) {
     const body = sendBody(reply, call)
     const response = toResponse(reply, call, settings, services.load.backoffSeconds, body)
     // The rest of a body of unknown length could be parsed as another request.
-    const isCutOff = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
-    if (services.isStopping || isCutOff) response.headers.set('Connection', 'close')
+    const isBodyUnread = call.headers['transfer-encoding'] !== undefined && !call.body?.isWhole
+    if (services.isStopping || isBodyUnread) response.headers.set('Connection', 'close')
     return response
   }
 

@@ -83,7 +83,7 @@ function listedParents<Item>(items: ReadonlyMap<string, Item>, reader: Reader<It
 /** One folder of each cycle: folders that contain each other are in no root. */
 function cycles(folders: ReadonlyMap<string, unknown>, parents: ReadonlyMap<string, string>): string[] {
   const isRooted = new Set(rootTitles.keys())
-  const cut: string[] = []
+  const found: string[] = []
   for (const folder of folders.keys()) {
     const passed = new Set<string>()
     let above = folder
@@ -91,8 +91,8 @@ function cycles(folders: ReadonlyMap<string, unknown>, parents: ReadonlyMap<stri
       passed.add(above)
       above = parents.get(above)!
     }
-    if (passed.has(above)) cut.push(above)
+    if (passed.has(above)) found.push(above)
     for (const each of passed) isRooted.add(each)
   }
-  return cut
+  return found
 }

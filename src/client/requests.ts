@@ -189,7 +189,7 @@ async function read(answer: Response, { method, body: sent, signal }: RequestOpt
 }
 
 function brokenOff(cause?: unknown): ClientError {
-  return new ClientError('The response was cut off: the storage or the connection failed.', { cause })
+  return new ClientError('The response broke off: the storage or the connection failed.', { cause })
 }
 
 /** The response to a write is lost. */

@@ -15,7 +15,7 @@ type FieldsArgument<Event extends LogEvent> =
   Record<string, never> extends LogFields<Event> ? [fields?: LogFields<Event>] : [fields: LogFields<Event>]
 type Fields = Record<string, LogValue>
 
-/** Writes each event as exactly one line, whatever the values of its fields are. Values are cut to 256 characters. */
+/** Writes each event as exactly one line, whatever the values of its fields are. Values are truncated to 256 characters. */
 export interface Log extends Record<LogLevel, Logger> {
   /** Lowest level to write. A reload changes it. */
   level: LogLevel
@@ -67,13 +67,13 @@ export function isLogged(log: Pick<Log, 'level'>, level: LogLevel): boolean {
   return levels[level].priority <= levels[log.level].priority
 }
 
-/** Maximum length of a value; longer ones are cut. */
+/** Maximum length of a value; longer ones are truncated. */
 const maxValueLength = 256
 
 function renderJson(time: string, level: LogLevel, event: LogEvent, fields: Fields): string {
   const line: Fields = { time, level, event }
   for (const [name, value] of Object.entries(fields)) {
-    line[name] = typeof value === 'string' ? cutText(value, maxValueLength) : value
+    line[name] = typeof value === 'string' ? truncate(value, maxValueLength) : value
   }
   return escapeInvisible(JSON.stringify(line))
 }
@@ -85,15 +85,15 @@ function plain(value: LogValue): string {
 }
 
 /**
- * Quotes a text as JSON does, cut to `maxLength`, and also escapes characters that end the line, move the cursor or change the writing
+ * Quotes a text as JSON does, truncated to `maxLength`, and also escapes characters that end the line, move the cursor or change the writing
  * direction.
  */
 export function quoteText(text: string, maxLength: number): string {
-  return escapeInvisible(JSON.stringify(cutText(text, maxLength)))
+  return escapeInvisible(JSON.stringify(truncate(text, maxLength)))
 }
 
-/** Cuts a longer text and adds an ellipsis. */
-function cutText(text: string, maxLength: number): string {
+/** Truncates a longer text and adds an ellipsis. */
+function truncate(text: string, maxLength: number): string {
   return text.length > maxLength ? `${text.slice(0, maxLength)}…` : text
 }
 

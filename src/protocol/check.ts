@@ -7,7 +7,7 @@ import { countJsonKeys } from '../domain/json.ts'
 
 // A client can send thousands of invalid members; report a few.
 const maxProblems = 20
-// Names of members come from the client, so they are cut.
+// Names of members come from the client, so they are truncated.
 const maxNameLength = 64
 
 /**

@@ -95,12 +95,13 @@ function alertText(
   if (isLegacyBucket) alerts.push({ code: 'soft-eol', message: legacyAdvice, url: projectDocs })
   const chosen = alerts.find(({ code }) => code === 'hard-eol') ?? alerts[0]
   if (!chosen) return null
-  const cut = (text: string | null | undefined) => text?.slice(0, 400) || undefined
+  const truncate = (text: string | null | undefined) => text?.slice(0, 400) || undefined
   // Headers are ASCII, so other characters become JSON escapes.
-  return JSON.stringify({ code: chosen.code, message: cut(chosen.message), url: cut(chosen.url) }).replace(
-    /[^\x20-\x7e]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
-  )
+  return JSON.stringify({
+    code: chosen.code,
+    message: truncate(chosen.message),
+    url: truncate(chosen.url),
+  }).replace(/[^\x20-\x7e]/g, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
 }
 
 const legacyAdvice = 'Use the client state as the bucket id'

@@ -156,7 +156,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * True for a payload encrypted with an initialization vector of zeros: a broken client once uploaded such payloads to the
+ * True for a payload encrypted with an initialization vector of zeros: a faulty client once uploaded such payloads to the
  * crypto collection, which locked users out.
  */
 function hasZeroIv(payload: string): boolean {

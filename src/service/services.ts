@@ -17,7 +17,7 @@ import type { OperationOutcome, Step } from '../domain/operation.ts'
 import type { BulkStorage } from '../domain/record-storage.ts'
 import type { Call } from '../routes/call.ts'
 import type { Settings } from '../settings/settings.ts'
-import { StorageCalls, type StorageClient } from '../upstream/signed-call.ts'
+import { StorageCalls, type StorageContext } from '../upstream/signed-call.ts'
 import type { Observers } from './observers.ts'
 
 /** The operating system, as a bridge uses it. */
@@ -68,7 +68,7 @@ export function createServices(
   const createId = () => host.randomBytes(8).toHex()
   const ofProcess = createId()
   let nonces = 0
-  const storageClient: StorageClient = {
+  const storageContext: StorageContext = {
     upstream,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
     limitsByNode: new RecentMap(1000),
@@ -102,7 +102,7 @@ export function createServices(
     notices.backoffSeconds = Math.max(notices.backoffSeconds, tokenServer.backoffSeconds(identity) ?? 0)
     const userAgent = headers['user-agent']
     return new SyncStorage(
-      new StorageCalls(storageClient, {
+      new StorageCalls(storageContext, {
         credentials: obtained.credentials,
         renew: (refused) => inTime(credentials.renew(identity, refused, requestId), deadlineAtMs),
         userAgent: userAgent === undefined ? product : `${userAgent} ${product}`,

@@ -167,7 +167,7 @@ export const isoDate = reader(
   },
 )
 
-/** Quotes a value for a problem: on one line, cut to a readable length. */
+/** Quotes a value for a problem: on one line, truncated to a readable length. */
 export function quote(given: string): string {
   return quoteText(given, 80)
 }

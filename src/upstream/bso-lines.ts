@@ -1,4 +1,4 @@
-interface Cut {
+interface Rewritten {
   /** Where the first line of another form begins. */
   readTo: number
   writtenTo: number
@@ -20,7 +20,13 @@ export function maxOutputBytes(lineBytes: number): number {
  * reading it. Both ends of a line are checked here; the caller has checked the characters with `arePlainLines`. A line must end at `to`,
  * and `out` must have room for everything.
  */
-export function cutLines(bytes: Buffer, from: number, to: number, out: Buffer, outFrom: number): Cut {
+export function rewriteLines(
+  bytes: Buffer,
+  from: number,
+  to: number,
+  out: Buffer,
+  outFrom: number,
+): Rewritten {
   let count = 0
   let readTo = from
   let copiedTo = from

@@ -4,7 +4,7 @@ import { takeListBuffer } from '../load/list-buffers.ts'
 import { toExposedJson, type SyncRecord } from '../domain/record.ts'
 import { parseJson, unusable } from './response.ts'
 import { readBso } from './bso.ts'
-import { cutLines, maxOutputBytes } from './bso-lines.ts'
+import { rewriteLines, maxOutputBytes } from './bso-lines.ts'
 import { arePlainLines } from './plain-lines.ts'
 
 interface BsoRewriterOptions {
@@ -20,7 +20,7 @@ const comma = 0x2c
 /**
  * Converts storage lists (`application/newlines`: one Basic Storage Object per line) into the elements of an exposed JSON array: `modified`
  * in decimal seconds becomes `last_modified` in integer milliseconds. Takes chunks as they come; lines may be split anywhere.
- * `cutLines` cuts lines of the usual form; others are parsed and printed. Throws `UpstreamError` for a line that is not a record.
+ * `rewriteLines` copies lines of the usual form; others are parsed and printed. Throws `UpstreamError` for a line that is not a record.
  */
 export class BsoRewriter {
   /** Records read so far. */
@@ -92,10 +92,10 @@ export class BsoRewriter {
     if (!arePlain) requireUtf8(chunk.subarray(from, end))
     for (let start = from; start < end;) {
       // If some lines are not plain, each is checked.
-      const cutEnd = arePlain ? end : chunk.indexOf(newline, start) + 1
-      if (this.#keep === null && (arePlain || arePlainLines(chunk, start, cutEnd)))
-        start = this.#cutLines(chunk, start, cutEnd)
-      if (start === cutEnd) continue
+      const plainEnd = arePlain ? end : chunk.indexOf(newline, start) + 1
+      if (this.#keep === null && (arePlain || arePlainLines(chunk, start, plainEnd)))
+        start = this.#rewriteLines(chunk, start, plainEnd)
+      if (start === plainEnd) continue
       const next = chunk.indexOf(newline, start) + 1
       this.#writeParsed(chunk, start, next)
       start = next
@@ -103,12 +103,12 @@ export class BsoRewriter {
     return end
   }
 
-  /** Cuts lines up to the first one that must be parsed; returns where that begins. */
-  #cutLines(chunk: Buffer, start: number, end: number): number {
+  /** Rewrites lines up to the first one that must be parsed; returns where that begins. */
+  #rewriteLines(chunk: Buffer, start: number, end: number): number {
     this.#reserve(maxOutputBytes(end - start))
     if (this.keptCount > 0) this.#out[this.#outLength] = comma
     const outAt = this.#outLength + (this.keptCount > 0 ? 1 : 0)
-    const { readTo, writtenTo, count } = cutLines(chunk, start, end, this.#out, outAt)
+    const { readTo, writtenTo, count } = rewriteLines(chunk, start, end, this.#out, outAt)
     if (count > 0) this.#outLength = writtenTo
     this.recordCount += count
     this.keptCount += count

@@ -95,7 +95,7 @@ export interface UploadResult {
   batch: string | null
   rejected: Map<string, ServiceError>
   /** Whether the storage's database failed, which it reports for every record. */
-  isBroken: boolean
+  hasDatabaseFailed: boolean
 }
 
 /**
@@ -109,11 +109,11 @@ export function readUploadResult(value: unknown, records: { id: string }[]): Upl
   const stored = new Set<unknown>(success)
   const rejected: UploadResult['rejected'] = new Map()
   for (const { id } of records) if (!stored.has(id)) rejected.set(id, rejectedRecord(400))
-  let isBroken = false
+  let hasDatabaseFailed = false
   for (const [id, reason] of Object.entries(failed)) {
-    isBroken ||= reason === 'db error'
+    hasDatabaseFailed ||= reason === 'db error'
     rejected.set(id, rejectedRecord(JSON.stringify(reason).includes('bytes') ? 413 : 400))
   }
   const name = typeof batch === 'string' || typeof batch === 'number' ? String(batch) : null
-  return { timestamp: readModified(modified), batch: name, rejected, isBroken }
+  return { timestamp: readModified(modified), batch: name, rejected, hasDatabaseFailed }
 }

@@ -108,7 +108,7 @@ export function nextOffsetOf(headers: Headers): string | null {
   return offset
 }
 
-/** The offsets of a list's pages. Each may come once, or a broken storage would cause an endless loop. */
+/** The offsets of a list's pages. Each may come once, or a faulty storage would cause an endless loop. */
 export class OffsetTrail {
   readonly #seen = new Set<string>()
 

@@ -11,7 +11,7 @@ import type { Notices, StorageLimits } from '../domain/record-storage.ts'
 import type { Upstream, UpstreamRequest } from './send.ts'
 
 /** Shared by the calls of all users. */
-export interface StorageClient extends Clock {
+export interface StorageContext extends Clock {
   upstream: Upstream
   /** Timeout until the response headers. */
   timeoutMs: number
@@ -70,7 +70,7 @@ export class StorageCalls {
   #stepEndsAtMs = 0
 
   constructor(
-    readonly client: StorageClient,
+    readonly context: StorageContext,
     caller: StorageCaller,
   ) {
     this.#caller = caller
@@ -85,7 +85,7 @@ export class StorageCalls {
 
   /** Time left for the client's request, in ms. */
   get leftMs(): number {
-    return this.#caller.deadlineAtMs - this.client.monotonicNow()
+    return this.#caller.deadlineAtMs - this.context.monotonicNow()
   }
 
   /** Throws if the client's request has timed out and nothing must be completed. */
@@ -128,12 +128,12 @@ export class StorageCalls {
   }
 
   #startClockStep(): void {
-    this.#stepEndsAtMs = this.client.monotonicNow() + timestampStepMs
+    this.#stepEndsAtMs = this.context.monotonicNow() + timestampStepMs
   }
 
   /** Like `read`, and also resolves to 202. Sent once; repeated only if rejected credentials prove that nothing was written. */
   async send(request: StorageWrite): Promise<UpstreamResponse> {
-    const { delay, monotonicNow } = this.client
+    const { delay, monotonicNow } = this.context
     const waitMs = this.#stepEndsAtMs - monotonicNow()
     if (waitMs > 0) await delay(waitMs)
     const response = await this.#call(request.method, { ...request, endpoint: this.owner })
@@ -149,7 +149,7 @@ export class StorageCalls {
     request: StorageRead & { body?: string },
     renewals = 0,
   ): Promise<UpstreamResponse> {
-    const { upstream, now } = this.client
+    const { upstream, now } = this.context
     const { notices } = this.#caller
     const used = this.#credentials
     if (request.endpoint !== undefined && request.endpoint !== used.endpoint.href) throw endpointChanged()
@@ -174,7 +174,7 @@ export class StorageCalls {
     request: StorageRead & { body?: string },
     credentials: SyncCredentials,
   ): UpstreamRequest {
-    const { now, nonce } = this.client
+    const { now, nonce } = this.context
     const { userAgent, requestId, client, tally, holder } = this.#caller
     const { body, maxBytes, isStreamed } = request
     const url = storageUrl(credentials.endpoint, request.path, request.query)
@@ -218,7 +218,7 @@ export class StorageCalls {
   }
 
   #timeoutMs(hasBegun: boolean): number {
-    const { timeoutMs } = this.client
+    const { timeoutMs } = this.context
     if (hasBegun || this.#ignoresDeadline) return timeoutMs
     const { leftMs } = this
     if (this.#mustComplete) return Math.min(timeoutMs, Math.max(leftMs, finalProbeMs))

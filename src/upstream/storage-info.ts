@@ -41,7 +41,7 @@ function entriesOf(value: unknown): [string, unknown][] {
 
 /** Reads the limits of the user's storage node; see Sync 1.5 API, `info/configuration`. */
 export async function readLimits(calls: StorageCalls): Promise<StorageLimits> {
-  const { limitsByNode, monotonicNow } = calls.client
+  const { limitsByNode, monotonicNow } = calls.context
   // All users of a node share its limits; the last segment of an endpoint is the user id.
   const node = calls.endpoint.slice(0, calls.endpoint.lastIndexOf('/'))
   const known = limitsByNode.get(node)

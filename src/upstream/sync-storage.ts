@@ -52,8 +52,8 @@ export class SyncStorage implements BulkStorage {
     const outcome = await begin()
     const document = streamOf(outcome)
     if (!document) return outcome
-    const { client, node, owner, signal, leftMs } = this.calls
-    const { lists } = client.upstream
+    const { context, node, owner, signal, leftMs } = this.calls
+    const { lists } = context.upstream
     const holdPermit = (stream: ListPages) => {
       stream.ended = () => lists.release(node, owner)
       stream.hasWaiters = () => lists.hasWaiters(node)

@@ -34,7 +34,7 @@ export async function stage(
   const response = await post(calls, collection, query, records, since, subject)
   if (response.status === 412) return { outcome: 'moved' }
   const result = readUploadResult(jsonOf(response), records)
-  if (result.isBroken) {
+  if (result.hasDatabaseFailed) {
     const message = 'Cannot stage the batch: the database of the storage failed'
     throw new UpstreamError('refused', message, { status: 500, applied: 'no' })
   }

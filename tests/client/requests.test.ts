@@ -214,7 +214,7 @@ describe('Requests', () => {
   })
 
   it.each([
-    ['The response was cut off', brokenBody('{"data": ['), {}],
+    ['The response broke off', brokenBody('{"data": ['), {}],
     ['unexpected response: is this its address?', new Response('<html>'), {}],
     ['unexpected response: is this its address?', Response.json({ status: 'up' }), {}],
     ['unexpected response: is this its address?', Response.json({ data: null }), {}],

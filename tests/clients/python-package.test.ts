@@ -1198,7 +1198,7 @@ describe('invalid responses', () => {
       unexpected,
       'A proxy or another server returned 404: is this the address of the bridge?',
       'A proxy or another server returned 404: is this the address of the bridge?',
-      'The response was cut off: the storage or the connection failed.',
+      'The response broke off: the storage or the connection failed.',
     ])
     for (const url of ['http://127.0.0.1:1', 'http://127.0.0.1:99999', `http://${'a'.repeat(64)}.example`])
       expect(await reach(url)).toBe(`No response from the bridge at ${url}. Is it running?`)

@@ -121,7 +121,7 @@ describe('readUploadResult', () => {
 
     const result = readUploadResult({ modified: 12.34, success: ['a'], failed }, records('a', 'b', 'c', 'd'))
 
-    expect(result).toMatchObject({ timestamp: timestamp(12_340), batch: null, isBroken: false })
+    expect(result).toMatchObject({ timestamp: timestamp(12_340), batch: null, hasDatabaseFailed: false })
     expect(Array.from(result.rejected, ([id, { status }]) => [id, status])).toEqual([
       ['b', 400],
       ['c', 413],
@@ -132,7 +132,7 @@ describe('readUploadResult', () => {
   it('reports a database failure', () => {
     const failed = { a: 'db error', b: 'db error' }
 
-    expect(readUploadResult({ success: [], failed }, records('a', 'b')).isBroken).toBe(true)
+    expect(readUploadResult({ success: [], failed }, records('a', 'b')).hasDatabaseFailed).toBe(true)
   })
 
   it('reads a batch id that is a string or a number', () => {

@@ -17,7 +17,7 @@ import type { Precondition } from '../../src/domain/precondition.ts'
 import { createIdentity, type Identity, type SyncCredentials } from '../../src/domain/credentials.ts'
 import { RecentMap } from '../../src/domain/bounded.ts'
 import type { BulkStorage, ListOutcome, RecordPage } from '../../src/domain/record-storage.ts'
-import { StorageCalls, type StorageCaller, type StorageClient } from '../../src/upstream/signed-call.ts'
+import { StorageCalls, type StorageCaller, type StorageContext } from '../../src/upstream/signed-call.ts'
 
 /** A rig, what another device has written with it, and a client; `cleanUp` ends it. */
 export async function openRig(options?: SandboxOptions) {
@@ -78,9 +78,9 @@ async function startRig(options: SandboxOptions = {}) {
     tokenServer,
     identity,
     ...permits,
-    async open(overrides: Partial<StorageCaller & StorageClient> = {}): Promise<BulkStorage> {
+    async open(overrides: Partial<StorageCaller & StorageContext> = {}): Promise<BulkStorage> {
       const credentials = await tokenServer.exchange(identity())
-      const client: StorageClient = {
+      const context: StorageContext = {
         upstream,
         timeoutMs: 60_000,
         now,
@@ -91,7 +91,7 @@ async function startRig(options: SandboxOptions = {}) {
         ...overrides,
       }
       return new SyncStorage(
-        new StorageCalls(client, {
+        new StorageCalls(context, {
           credentials,
           renew: async (refused) => {
             renewals.push(refused)

@@ -69,9 +69,9 @@ def places_of(
         named = text_of(fields_of(item).get("parentid"))
         exists = (named in contents and named != item_id) or named in elsewhere
         place(item_id, named if exists else _STRAY_FOLDER)
-    for cut in _cycles(contents, parents):
-        contents[parents[cut]].remove(cut)
-        place(cut, _STRAY_FOLDER)
+    for folder in _cycles(contents, parents):
+        contents[parents[folder]].remove(folder)
+        place(folder, _STRAY_FOLDER)
     return Places(parents, contents)
 
 
@@ -94,7 +94,7 @@ def _listed_parents(
 def _cycles(folders: Mapping[str, object], parents: Mapping[str, str]) -> list[str]:
     """One folder of each cycle: folders that contain each other are in no root."""
     rooted = set(ROOT_TITLES)
-    cut: list[str] = []
+    found: list[str] = []
     for folder in folders:
         passed: set[str] = set()
         above = folder
@@ -102,6 +102,6 @@ def _cycles(folders: Mapping[str, object], parents: Mapping[str, str]) -> list[s
             passed.add(above)
             above = parents[above]
         if above in passed:
-            cut.append(above)
+            found.append(above)
         rooted |= passed
-    return cut
+    return found

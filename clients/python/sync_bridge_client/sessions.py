@@ -71,7 +71,7 @@ def _read_head(connection: HTTPConnection, read: Callable[[], Any]) -> Any:
         response = read()
     finally:
         timer.cancel()
-    # A head that was cut off looks complete.
+    # A head that breaks off looks complete.
     if is_late.is_set():
         raise TimeoutError("The response did not begin in time")
     return response

@@ -196,7 +196,7 @@ def _pause_of(response: requests.Response) -> float | None:
 
 
 def _broken_off() -> ClientError:
-    return ClientError("The response was cut off: the storage or the connection failed.")
+    return ClientError("The response broke off: the storage or the connection failed.")
 
 
 def unknown_outcome() -> ClientError:

@@ -21,11 +21,11 @@ export async function listBackups(folder: string, host: Host): Promise<number> {
   for (const backup of backups) {
     const { name, state } = backup
     progress.show(`${name}: checking`)
-    const { bytes, broken } = await inspect(backup, digests)
-    isWhole &&= broken.length === 0
+    const { bytes, damagedFiles } = await inspect(backup, digests)
+    isWhole &&= damagedFiles.length === 0
     const records = [...state.collections.values()].reduce((sum, saved) => sum + saved.records, 0)
     const account = buckets.size > 1 ? [`account ${state.bucket.slice(0, 8)}`] : []
-    rows.push([name, `${records} records`, sizeOf(bytes), ...account, verdictOf(backup, broken)])
+    rows.push([name, `${records} records`, sizeOf(bytes), ...account, verdictOf(backup, damagedFiles)])
   }
   for (const { path, reason } of damaged) rows.push([path, `damaged: ${reason}`])
   progress.clear()
@@ -33,8 +33,8 @@ export async function listBackups(folder: string, host: Host): Promise<number> {
   return isWhole ? 0 : partialSuccess
 }
 
-function verdictOf({ isComplete, state }: Backup, broken: string[]): string {
-  if (broken.length > 0) return `damaged: ${broken.join(', ')}`
+function verdictOf({ isComplete, state }: Backup, damagedFiles: string[]): string {
+  if (damagedFiles.length > 0) return `damaged: ${damagedFiles.join(', ')}`
   return isComplete ? 'complete' : `incomplete: ${state.problems.join('; ')}`
 }
 
@@ -42,18 +42,18 @@ function verdictOf({ isComplete, state }: Backup, broken: string[]): string {
 async function inspect(
   { path, state }: Backup,
   digests: Map<string, string | null>,
-): Promise<{ bytes: number; broken: string[] }> {
+): Promise<{ bytes: number; damagedFiles: string[] }> {
   let bytes = 0
-  const broken: string[] = []
+  const damagedFiles: string[] = []
   for (const [name, { sha256 }] of state.collections) {
     const file = join(path, fileOf(name))
     const found = await stat(file).catch(() => null)
     bytes += found?.size ?? 0
     const key = `${found?.dev}:${found?.ino}`
     if (found && !digests.has(key)) digests.set(key, await digestOf(file))
-    if (!found || digests.get(key) !== sha256) broken.push(fileOf(name))
+    if (!found || digests.get(key) !== sha256) damagedFiles.push(fileOf(name))
   }
-  return { bytes, broken }
+  return { bytes, damagedFiles }
 }
 
 function sizeOf(bytes: number): string {

@@ -62,7 +62,7 @@ export class RecordKeys {
     // The sync key has opened `keys` already.
     if (collection === 'crypto') return plain
     const content = contentOf(record)
-    // A payload that was cut off is a fault in the collections of Firefox, which are all encrypted.
+    // A truncated payload is a fault in the collections of Firefox, which are all encrypted.
     if (content === undefined)
       return firefoxCollections.includes(collection) && collection !== 'meta' ? unreadable : plain
     const { ciphertext, deleted } = Object(content)

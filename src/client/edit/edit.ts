@@ -96,7 +96,7 @@ type FieldsOf<Collection extends string> = Collection extends keyof RecordFields
 
 /** Firefox removes bookmarks with a longer address. */
 const longestAddress = 65_536
-/** Firefox cuts longer titles. */
+/** Firefox truncates longer titles. */
 export const longestTitle = 4096
 /** Firefox ignores longer tags. */
 export const longestTag = 100

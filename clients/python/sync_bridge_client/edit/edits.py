@@ -85,7 +85,7 @@ class Problem:
     message: str
 
 
-# Firefox removes bookmarks with a longer address, cuts longer titles, and ignores longer tags.
+# Firefox removes bookmarks with a longer address, truncates longer titles, and ignores longer tags.
 _LONGEST_ADDRESS = 65_536
 _LONGEST_TITLE = 4096
 _LONGEST_TAG = 100
