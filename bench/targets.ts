@@ -81,8 +81,9 @@ const targetsByPart: { [Part in keyof Results]?: (figures: Results[Part]) => Tar
   batch: (batch) => [
     atMost('25 conditional writes in a batch, time to one by one', batch[1]!.ratioToBatch, 0.15),
   ],
+  // On two cores, not 2: storage and load take 21 µs of a request there, and the bridge some 60, so 2 * 60 / (60 + 21) is the most.
   workers: (workers) => [
-    atLeast('2 workers to 1', named(workers, '2 workers').ratioTo(named(workers, '1 worker')), 1.6),
+    atLeast('2 workers to 1', named(workers, '2 workers').ratioTo(named(workers, '1 worker')), 1.4),
   ],
   roundTrips: (roundTrips) =>
     roundTrips.map(({ name, count }) => atMost(`round trips: ${name}`, count, mostRoundTrips[name]!)),
