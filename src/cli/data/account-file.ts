@@ -3,16 +3,17 @@ import { dirname, join } from 'node:path'
 import { formatAccount, parseAccount, withToken, type Account } from '../../client/account.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
-import { targetOf, writeWhole } from './whole-file.ts'
+import { targetOf } from './drafts.ts'
+import { configurationFolder } from './user-folders.ts'
+import { writeWhole } from './whole-file.ts'
 import type { Host } from '../host.ts'
 
 /** The path of the account file: `--account`, else `SYNC_BRIDGE_ACCOUNT`, else a file in the user's configuration. */
 export function accountPath(named: string | undefined, { environment }: Pick<Host, 'environment'>): string {
   const given = named ?? environment.SYNC_BRIDGE_ACCOUNT
   if (given) return given
-  const { XDG_CONFIG_HOME, HOME } = environment
-  const configuration = XDG_CONFIG_HOME || (HOME && join(HOME, '.config'))
-  if (configuration) return join(configuration, 'sync-bridge', 'account.env')
+  const folder = configurationFolder(environment)
+  if (folder !== null) return join(folder, 'account.env')
   throw new ClientError(
     'Cannot find the account: neither HOME nor XDG_CONFIG_HOME is set. Specify it with --account FILE',
   )

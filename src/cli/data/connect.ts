@@ -22,7 +22,7 @@ import { useProxy } from './proxy.ts'
 import { trustingFetch, withBridge, type Session } from './session.ts'
 import { askOnTerminal, readPastedLines } from './terminal.ts'
 import { textOf } from '../../client/fields.ts'
-import { removeAbandonedDrafts } from './whole-file.ts'
+import { removeAbandonedDrafts } from './drafts.ts'
 import type { Host } from '../host.ts'
 
 export const connectCommand: CommandFactory = (perform) =>

@@ -1,3 +1,4 @@
+import { isoOf } from '../../client/tables.ts'
 import { parseDate } from '../../settings/readers.ts'
 import { refuse } from '../command.ts'
 
@@ -14,4 +15,11 @@ export function readMoment(text: string): Moment {
   // East of Greenwich, the first day of 1970 begins before 1970.
   if (atMs !== null) return () => Math.max(0, atMs)
   return refuse('Write a date such as 2026-01-31 or 2026-01-31T18:00, or how long ago: 30m, 12h, 7d.')
+}
+
+/** Formats a time to the minute, in the local time zone; "-" if it is unknown. */
+export function minuteOf(ms: number): string {
+  if (!(ms > 0)) return '-'
+  const local = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000)
+  return isoOf(local.getTime()).slice(0, 16).replace('T', ' ')
 }

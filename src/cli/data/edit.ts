@@ -17,7 +17,7 @@ import { formatBookmarks, hasTimestamp, parseBookmarks, TextError } from './edit
 import { describeAccountCommand, folderOption, noUndoOption } from './options.ts'
 import { countOf, doneOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
-import { neverSaved, noteDraft, takeAbandonedEdits } from './whole-file.ts'
+import { neverSaved, noteDraft, takeAbandonedEdits } from './drafts.ts'
 import { UndoLog } from './undo-log.ts'
 import type { SyncRecord } from '../../client/collection.ts'
 import type { Edit } from '../../client/edit/edit.ts'

@@ -2,11 +2,11 @@ import { ClientError } from '../../client/errors.ts'
 import { contentsOf, describeRecord } from '../../client/engine-records.ts'
 import { readBookmark } from '../../client/record-readers.ts'
 import { printableLine, jsonText } from '../../client/safe-text.ts'
-import { isoOf } from '../../client/tables.ts'
 import { withAccount, type Session } from './session.ts'
 import { partialSuccess, UsageError, type CommandFactory } from '../command.ts'
 import { createOutputQueue, writeOut } from '../output.ts'
 import { describeAbsent, refuseKeys } from './collection-names.ts'
+import { minuteOf } from './dates.ts'
 import { collectionArgument, describeAccountCommand } from './options.ts'
 import { countOf } from './phrases.ts'
 import type { SyncRecord } from '../../client/collection.ts'
@@ -110,13 +110,6 @@ function tableLine({ collection, stored, clear, problem }: SyncRecord, idWidth: 
   const what = clear === null ? `(${problem})` : describeRecord(collection, clear)
   const whatElse = clear?.deleted === true ? '(deleted)' : '(no title)'
   return row([stored.id, minuteOf(stored.last_modified), what || whatElse], idWidth)
-}
-
-/** Formats a time to the minute, in the local time zone. */
-function minuteOf(ms: number): string {
-  if (!(ms > 0)) return '-'
-  const local = new Date(ms - new Date(ms).getTimezoneOffset() * 60_000)
-  return isoOf(local.getTime()).slice(0, 16).replace('T', ' ')
 }
 
 const minIdWidth = 12

@@ -8,7 +8,7 @@ import { accountPath, keepToken, readAccountFile } from './account-file.ts'
 import { chooseBridge, requireSafeServers, type AccountOptions } from './bridge-choice.ts'
 import { useProxy } from './proxy.ts'
 import { RequestObserver } from './request-observer.ts'
-import { removeAbandonedDrafts } from './whole-file.ts'
+import { removeAbandonedDrafts } from './drafts.ts'
 import type { Account } from '../../client/account.ts'
 import type { Host } from '../host.ts'
 

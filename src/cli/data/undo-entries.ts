@@ -11,10 +11,11 @@ import {
   statSync,
   writeSync,
 } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { fieldsOf, listOf, numberOf, textOf, textsOf, type Fields } from '../../client/fields.ts'
 import { ClientError } from '../../client/errors.ts'
 import { reasonOf } from '../../settings/readers.ts'
+import { stateFolder } from './user-folders.ts'
 import { writeWhole } from './whole-file.ts'
 import type { Account } from '../../client/account.ts'
 import type { Saved, SavedRecord, WrittenRecord } from '../../client/edit/saved.ts'
@@ -53,9 +54,8 @@ type Owner = Pick<Account, 'bucket' | 'keyId'>
 
 /** The folder of an account, readable only for its owner. Throws `ClientError` if the environment names no place for it. */
 export function undoFolder({ bucket, keyId }: Owner, host: Pick<Host, 'environment'>): string {
-  const { XDG_STATE_HOME, HOME } = host.environment
-  const state = XDG_STATE_HOME || (HOME && join(HOME, '.local', 'state'))
-  if (state) return join(state, 'sync-bridge', bucket, keyId)
+  const state = stateFolder(host.environment)
+  if (state !== null) return join(state, bucket, keyId)
   throw new ClientError(
     'Cannot save what this changes: neither HOME nor XDG_STATE_HOME is set. Use --no-undo to change it without a way back',
   )
@@ -63,10 +63,10 @@ export function undoFolder({ bucket, keyId }: Owner, host: Pick<Host, 'environme
 
 /** Removes everything that was saved for an account, also under its former keys. Throws `ClientError`. */
 export function forgetUndo(bucket: string, host: Pick<Host, 'environment'>): void {
-  const { XDG_STATE_HOME, HOME } = host.environment
+  const state = stateFolder(host.environment)
   // Without a bucket, this would be the folder of all accounts.
-  if (!/^[\da-f]{32}$/.test(bucket) || !(XDG_STATE_HOME || HOME)) return
-  const folder = dirname(undoFolder({ bucket, keyId: 'any' }, host))
+  if (!/^[\da-f]{32}$/.test(bucket) || state === null) return
+  const folder = join(state, bucket)
   try {
     rmSync(folder, { recursive: true, force: true })
   } catch (error) {

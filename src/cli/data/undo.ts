@@ -5,6 +5,7 @@ import { Argument, UsageError, wholeNumber, type CommandFactory } from '../comma
 import { firefoxCollections } from '../../settings/schema.ts'
 import { print } from '../output.ts'
 import { codeOf, showOrMakeAll, type Change } from './change.ts'
+import { minuteOf } from './dates.ts'
 import { describeAccountCommand, noUndoOption } from './options.ts'
 import { countOf, someOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
@@ -38,8 +39,7 @@ export const undoCommand: CommandFactory = (perform) =>
 
 function listEntries({ host }: Session, entries: UndoEntry[]): Promise<number> {
   const lines = entries.map(({ number, command, summary, atMs, isUndone }) => {
-    const when = new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')
-    return `${String(number).padStart(4)}  ${when}  ${command.padEnd(6)}  ${summary || 'interrupted'}${isUndone ? ' (taken back)' : ''}\n`
+    return `${String(number).padStart(4)}  ${minuteOf(atMs)}  ${command.padEnd(6)}  ${summary || 'interrupted'}${isUndone ? ' (taken back)' : ''}\n`
   })
   return print(host, lines.join(''))
 }
@@ -65,9 +65,7 @@ async function takeBack(
 ): Promise<number> {
   const { client, host, tell } = session
   const { number, command, summary, atMs } = entry
-  tell(
-    `${number}: ${command}, ${new Date(atMs).toISOString().slice(0, 16).replace('T', ' ')} UTC${summary && `, ${summary}`}`,
-  )
+  tell(`${number}: ${command}, ${minuteOf(atMs)}${summary && `, ${summary}`}`)
   const unreadable: string[] = []
   async function* changes(): AsyncGenerator<Change> {
     for (const saved of undoSteps(entry.saved)) {

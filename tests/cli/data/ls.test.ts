@@ -67,15 +67,20 @@ describe('ls', () => {
     expect(empty).toMatchObject({ output: '', code: 0, errors: expect.stringMatching(/^No records$/m) })
   })
 
-  it('says when something was changed in the time of this place', async () => {
+  it('says when something was changed in the time of this place, as `undo --list` does', async () => {
     const { account } = someone('traveller')
     const json = await runWith(account, ['ls', '--json'])
 
     const { output } = await runWith(account, ['ls'], undefined, { TZ: 'Asia/Kolkata' })
+    const addedAtMs = Date.now()
+    await runWith(account, ['add', 'https://now.example/'])
+    const list = await runWith(account, ['undo', '--list'], undefined, { TZ: 'Asia/Kolkata' })
 
     const { last_modified } = JSON.parse(json.output.split('\n')[0]!) as { last_modified: number }
-    const there = new Date(last_modified + 5.5 * 3_600_000).toISOString().slice(0, 16).replace('T', ' ')
-    expect(output).toContain(`  ${there}  `)
+    const timeThere = (ms: number) =>
+      new Date(ms + 5.5 * 3_600_000).toISOString().slice(0, 16).replace('T', ' ')
+    expect(output).toContain(`  ${timeThere(last_modified)}  `)
+    expect([timeThere(addedAtMs), timeThere(Date.now())]).toContain(list.output.slice(6, 22))
   })
 
   it('suggests a name if the collection does not exist', async () => {

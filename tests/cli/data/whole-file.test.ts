@@ -11,7 +11,8 @@ import {
 } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
-import { removeAbandonedDrafts, writeWhole } from '../../../src/cli/data/whole-file.ts'
+import { removeAbandonedDrafts } from '../../../src/cli/data/drafts.ts'
+import { writeWhole } from '../../../src/cli/data/whole-file.ts'
 import { endAll, makeFolder } from '../../support/executable.ts'
 
 afterAll(endAll)
