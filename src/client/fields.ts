@@ -33,16 +33,3 @@ export function fieldsOf(value: unknown): Fields {
 export function isFields(value: unknown): value is Fields {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
-
-/** An http(s) URL, or null: only these may become links. */
-export function webAddress(value: unknown): string | null {
-  return typeof value === 'string' && /^https?:\/\//i.test(value) ? value : null
-}
-
-/** The end of the year 9999: later times are mistakes, and have no common form. */
-const latestMs = 253_402_300_799_999
-
-/** A time in ms since 1970; 0 if it is none. */
-export function readTimeMs(ms: number): number {
-  return ms > 0 && ms <= latestMs ? ms : 0
-}

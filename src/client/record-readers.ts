@@ -2,7 +2,7 @@
  * Reads the records of Firefox, whose fields `record-fields.ts` lists for those who write. Readers take any record and never throw: a field of
  * another type counts as absent, and `faultOf` names it.
  */
-import { fieldsOf, listOf, readTimeMs, numberOf, textOf, textsOf, type Fields } from './fields.ts'
+import { fieldsOf, listOf, numberOf, textOf, textsOf, type Fields } from './fields.ts'
 
 /** A record of `bookmarks`. */
 export interface Bookmark {
@@ -40,10 +40,18 @@ export function readBookmark(clear: Fields): Bookmark {
 }
 
 /** The year 5138; larger numbers can't be ms. Some programs write microseconds, like Firefox's database. */
-const latestMs = 100_000_000_000_000
+const largestMs = 100_000_000_000_000
 
 function readAddedMs(added: number): number {
-  return readTimeMs(added > latestMs ? added / 1000 : added)
+  return readTimeMs(added > largestMs ? added / 1000 : added)
+}
+
+/** The end of the year 9999: later times are mistakes, and have no common form. */
+const latestMs = 253_402_300_799_999
+
+/** A time in ms since 1970; 0 if it is none. */
+function readTimeMs(ms: number): number {
+  return ms > 0 && ms <= latestMs ? ms : 0
 }
 
 /** A record of `history`. */

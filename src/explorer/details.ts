@@ -1,13 +1,13 @@
 import { nameRecord } from '../client/engine-records.ts'
 import { readBookmark, readVisitedPage } from '../client/record-readers.ts'
-import { textOf, webAddress } from '../client/fields.ts'
+import { textOf } from '../client/fields.ts'
 import type { StoredRecord, SyncRecord } from '../client/collection.ts'
 import type { ClearRecord } from '../client/crypto.ts'
 import type { Edit, RecordEdit } from '../client/edit/edit.ts'
 import { editableFields, isDeletable } from './editable-fields.ts'
 import { button, byId, copy, icon, link, make, mask } from './elements.ts'
 import { ago } from './dates.ts'
-import { factsOf, hostOf } from './record-items.ts'
+import { factsOf, hostOf, webAddress } from './record-items.ts'
 import { placeAddress } from './tab.ts'
 
 const momentFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'short' })

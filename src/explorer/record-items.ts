@@ -9,11 +9,16 @@ import {
   readVisitedPage,
   type Tab,
 } from '../client/record-readers.ts'
-import { textOf, webAddress, type Fields } from '../client/fields.ts'
+import { textOf, type Fields } from '../client/fields.ts'
 import { folded } from '../client/spelling.ts'
 import type { ReadableRecord, SyncRecord } from '../client/collection.ts'
 import { ago, startOfDay, timeFormat } from './dates.ts'
 import type { Group, Item } from './items.ts'
+
+/** An http(s) URL, or null: only these may become links. */
+export function webAddress(value: unknown): string | null {
+  return typeof value === 'string' && /^https?:\/\//i.test(value) ? value : null
+}
 
 export function hostOf(address: string): string {
   if (address === '') return ''

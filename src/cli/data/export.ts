@@ -58,7 +58,7 @@ export const exportCommand: CommandFactory = (perform) =>
           const reading = new Reading(session)
           if (what === 'everything') {
             const parts = exportEverything(session, choice.since, reading, reading.progress)
-            await deliverStream(parts, output, raw, host)
+            await deliver(parts, output, raw, host)
             reading.progress.clear()
             return reading.finish(output)
           }
@@ -98,33 +98,24 @@ function* frugally(parts: Iterable<string>): Generator<string> {
 
 const charactersBetween = 2_000_000
 
+/** Prints parts, or writes them to a file. A file is complete or as it was before, also after Ctrl+C. */
 async function deliver(
-  parts: Iterable<string>,
+  parts: Iterable<string> | AsyncGenerator<string>,
   output: string | null,
   isRaw: boolean,
   host: Host,
 ): Promise<void> {
   if (output === null) return print(parts, isRaw, host)
   try {
-    // Ctrl+C takes effect only when the file is complete, because it would leave a draft with decrypted data. Not for pipes, which may block.
-    if (!isSpecial(output))
-      for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) host.onSignal(name, () => {})
-    writeWhole(output, parts, host)
-  } catch (error) {
-    throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
-  }
-}
-
-/** The same for parts that arrive. Ctrl+C stops it, and leaves the file as it was. */
-async function deliverStream(
-  parts: AsyncGenerator<string>,
-  output: string | null,
-  isRaw: boolean,
-  host: Host,
-): Promise<void> {
-  if (output === null) return print(parts, isRaw, host)
-  try {
-    await streamWhole(output, isSpecial(output) ? parts : untilStopped(parts, host), host)
+    // Pipes may block.
+    const isFile = !isSpecial(output)
+    if (Symbol.asyncIterator in parts)
+      await streamWhole(output, isFile ? untilStopped(parts, host) : parts, host)
+    else {
+      // Ctrl+C waits until the file is complete, because it would leave a draft with decrypted data.
+      if (isFile) for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) host.onSignal(name, () => {})
+      writeWhole(output, parts, host)
+    }
   } catch (error) {
     if (error instanceof ClientError) throw error
     throw new ClientError(`Cannot write ${output} (${reasonOf(error)})`)
