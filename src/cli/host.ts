@@ -7,6 +7,7 @@ import type { BridgeHost } from '../service/services.ts'
 
 /** The operating system, as commands use it; tests replace it. */
 export interface Host extends BridgeHost {
+  stdin: Input
   stdout: Output
   stderr: Output
   environment: Record<string, string | undefined>
@@ -29,11 +30,19 @@ export interface Host extends BridgeHost {
   processes?: Processes
 }
 
+/** Standard input. */
+interface Input {
+  readonly isTty: boolean
+  /** Reads it to its end. */
+  chunks(): AsyncIterable<Uint8Array>
+}
+
 /** The real operating system: this process, its files and its signals. */
 export function processHost() {
   const stdout = outputTo(process.stdout)
   const stderr = outputTo(process.stderr)
   const host: Host = {
+    stdin,
     stdout,
     stderr,
     environment: process.env,
@@ -71,6 +80,14 @@ export function processHost() {
  */
 export function collectYoungGarbage(): void {
   edenGC()
+}
+
+const stdin: Input = {
+  // The runtime opens it when it is first accessed.
+  get isTty() {
+    return process.stdin.isTTY
+  },
+  chunks: () => Bun.stdin.stream(),
 }
 
 /** The last known value: the runtime reads it from a file, which fails if the process has too many files open. */

@@ -23,6 +23,7 @@ export function fakeHost(
     out: '',
     err: '',
     all: '',
+    stdin: inputOf(''),
     stdout: outputTo((text) => {
       host.out += text
       host.all += text
@@ -56,6 +57,16 @@ export const idleProcess: Pick<Host, 'cpuMs' | 'residentBytes' | 'heapBytes'> = 
   cpuMs: () => 0,
   residentBytes: () => 0,
   heapBytes: () => 0,
+}
+
+/** Standard input with this content. */
+export function inputOf(content: string | Uint8Array): Host['stdin'] {
+  return {
+    isTty: false,
+    async *chunks() {
+      yield Buffer.from(content)
+    },
+  }
 }
 
 function outputTo(take: (text: string) => void): Output {

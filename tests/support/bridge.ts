@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { startBridge } from '../../src/service/bridge.ts'
 import type { Host } from '../../src/cli/host.ts'
 import { createLog } from '../../src/observability/log.ts'
-import { idleProcess } from '../cli/fake-host.ts'
+import { idleProcess, inputOf } from '../cli/fake-host.ts'
 import { readSettings, type Settings } from '../../src/settings/settings.ts'
 import { startSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import { recordOutput } from './recorded-output.ts'
@@ -155,6 +155,7 @@ export function testHost({
 }: TestBridgeOptions = {}): Host {
   const silent = { write: async () => null, isTty: false, isJournal: false }
   return {
+    stdin: inputOf(''),
     stdout: silent,
     stderr: silent,
     environment: {},

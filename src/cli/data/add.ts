@@ -27,11 +27,12 @@ export const addCommand: CommandFactory = (perform) =>
     .action(
       perform((host, urls = [], { title, folder, makeFolder, tag: tags = [], undo, ...given }) => {
         if (title !== undefined && urls.length !== 1) throw new UsageError('--title needs exactly one URL')
-        if (urls.length === 0 && process.stdin.isTTY)
+        if (urls.length === 0 && host.stdin.isTty)
           throw new UsageError('Missing URL: name addresses, or write them to standard input')
         return withAccount(given, host, { writes: ['bookmarks'] }, async (session) => {
           const { tell } = session
-          const links = urls.length > 0 ? urls.map((url) => ({ url, title })) : readLinks(await readInput())
+          const links =
+            urls.length > 0 ? urls.map((url) => ({ url, title })) : readLinks(await readInput(host))
           if (links.length === 0) throw new UsageError('Nothing to add: standard input has no address')
           const path = makeFolder === undefined ? [] : makeFolder.split('/').filter((name) => name.trim())
           const log = new UndoLog(session, 'add', undo)

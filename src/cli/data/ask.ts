@@ -1,6 +1,7 @@
 import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 import { printable } from '../../client/safe-text.ts'
 import { ClientError } from '../../client/errors.ts'
+import type { Host } from '../host.ts'
 
 /** Asks on the terminal; false for everything but "y" and "yes". Throws `ClientError` without a terminal; `remedy` says what to do then. */
 export function isConfirmed(question: string, remedy: string, effect?: string): boolean {
@@ -32,10 +33,10 @@ function openTerminal(): number | null {
 const maxInputBytes = 64 * 1024 * 1024
 
 /** Reads standard input to its end. Rejects with `ClientError` if it is too large, or not UTF-8. */
-export async function readInput(): Promise<string> {
+export async function readInput({ stdin }: Host): Promise<string> {
   const chunks: Uint8Array[] = []
   let bytes = 0
-  for await (const chunk of Bun.stdin.stream()) {
+  for await (const chunk of stdin.chunks()) {
     bytes += chunk.byteLength
     if (bytes > maxInputBytes) throw new ClientError('Standard input is too large')
     chunks.push(chunk)

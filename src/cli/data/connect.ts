@@ -43,7 +43,7 @@ async function connect(given: AccountOptions & { tokenServer?: string }, host: H
     const path = accountPath(given.account, host)
     removeAbandonedDrafts(path, host)
     const former = readAccountFileIfAny(path, host)
-    text = await readPastedLines(() => void host.stderr.write(instructions()), hasEverything)
+    text = await readPastedLines(host, () => void host.stderr.write(instructions()), hasEverything)
     if (text === null) return 1
     const pasted = parseAccount(text)
     if (Object.keys(pasted).length === 0)

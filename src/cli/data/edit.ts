@@ -183,7 +183,7 @@ async function editFromFile(
   settings: Settings,
   file: string,
 ): Promise<number> {
-  const text = file === '-' ? await readInput() : readGiven(resolve(session.host.cwd, file))
+  const text = file === '-' ? await readInput(session.host) : readGiven(resolve(session.host.cwd, file))
   try {
     if (text.trim() !== '' && !hasTimestamp(text))
       throw new ClientError(

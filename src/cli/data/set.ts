@@ -5,6 +5,7 @@ import { codeOf, showOrMake } from './change.ts'
 import { describeAccountCommand, noUndoOption } from './options.ts'
 import { withAccount } from './session.ts'
 import { readPastedLines } from './terminal.ts'
+import type { Host } from '../host.ts'
 
 export const setCommand: CommandFactory = (perform) =>
   describeAccountCommand(
@@ -24,7 +25,7 @@ export const setCommand: CommandFactory = (perform) =>
         if (username === undefined && !passwordStdin)
           throw new UsageError('Nothing to change: add --username or --password-stdin')
         return withAccount(given, host, { writes: write ? [collection] : [] }, async (session) => {
-          const password = passwordStdin ? await readPassword(host.stderr) : undefined
+          const password = passwordStdin ? await readPassword(host) : undefined
           const records: SyncRecord[] = []
           for await (const record of session.client.collection(collection).records({ ids: [id] }))
             records.push(record)
@@ -49,9 +50,10 @@ export const setCommand: CommandFactory = (perform) =>
     )
 
 /** Reads one line, without the line break. */
-async function readPassword(stderr: { write(text: string): unknown }): Promise<string> {
+async function readPassword(host: Host): Promise<string> {
   const text = await readPastedLines(
-    () => void stderr.write('New password (not shown): '),
+    host,
+    () => void host.stderr.write('New password (not shown): '),
     () => true,
   )
   const password = text?.replace(/\r?\n$/, '') ?? ''

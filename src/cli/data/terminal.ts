@@ -2,6 +2,7 @@
 import { createReadStream, openSync, writeSync } from 'node:fs'
 import { ClientError } from '../../client/errors.ts'
 import { readInput } from './ask.ts'
+import type { Host } from '../host.ts'
 
 const endingSignals = ['SIGHUP', 'SIGTERM'] as const
 
@@ -10,11 +11,12 @@ const endingSignals = ['SIGHUP', 'SIGTERM'] as const
  * empty line or `isEnough` also ends them. Null after Ctrl+C.
  */
 export async function readPastedLines(
+  host: Host,
   ask: () => void,
   isEnough: (text: string) => boolean,
 ): Promise<string | null> {
+  if (!host.stdin.isTty) return readInput(host)
   const { stdin } = process
-  if (!stdin.isTTY) return readInput()
   // Otherwise the terminal would not echo after the process has ended.
   const stop = () => {
     stdin.setRawMode(false)

@@ -22,7 +22,7 @@ import { endAll, executablePath } from '../../support/executable.ts'
 import { hasNoTerminals } from '../../support/machine.ts'
 import { startOnTerminal } from '../../support/terminal.ts'
 import { foreign } from '../../support/records.ts'
-import { accountFile, runWith, valuesOf } from './world.ts'
+import { accountFile, runAlone, runWith, valuesOf } from './world.ts'
 
 let bridge: TestBridge
 beforeAll(async () => {
@@ -208,7 +208,7 @@ describe('edit', () => {
   it.each([
     ['an editor that fails', 'exit 3', 'Nothing was changed: the editor'],
     ['an empty file', ': > "$1"', 'Nothing was changed: the file is empty'],
-    ['an editor that is not there', 'nowhere "$1"', 'Nothing was changed: the editor'],
+    ['an editor that is not there', 'nowhere "$1" 2>/dev/null', 'Nothing was changed: the editor'],
   ])('changes nothing for %s', async (_, script, message) => {
     const { edit, shape } = await someone()
     const before = await shape()
@@ -352,9 +352,9 @@ describe('edit', () => {
   })
 
   it('says that its file cannot be written', async () => {
-    const { run } = await someone()
+    const { account } = await someone()
 
-    const { code, errors } = await run(['edit'], { EDITOR: 'true', TMPDIR: '/nowhere' })
+    const { code, errors } = await runAlone(account, ['edit'], { EDITOR: 'true', TMPDIR: '/nowhere' })
 
     expect([code, errors]).toEqual([
       1,
@@ -657,9 +657,13 @@ describe('undo', () => {
   })
 
   it('keeps the last twenty commands, and none with --no-undo', async () => {
-    const { run, saved } = await someone()
+    const { run, account, saved } = await someone()
     await run(['add', 'https://none.example/', '--no-undo'])
-    for (let count = 0; count < 22; count += 1) await run(['add', `https://${count}.example/`])
+    await run(['add', 'https://1.example/'])
+    const [first] = saved()
+    const path = join(dirname(account), 'sync-bridge', first!)
+    for (let number = 2; number <= 20; number += 1) copyFileSync(path, join(dirname(path), `${number}.json`))
+    for (const number of [21, 22]) await run(['add', `https://${number}.example/`])
 
     const numbers = saved().flatMap((name) => /(\d+)\.json$/.exec(name)?.[1] ?? [])
 

@@ -9,7 +9,7 @@ import { hasNoTerminals } from '../../support/machine.ts'
 import { runToEnd } from '../../support/processes.ts'
 import { startOnTerminal } from '../../support/terminal.ts'
 import { startPeople } from './people.ts'
-import { runWith } from './world.ts'
+import { runAlone, runWith } from './world.ts'
 
 const { sandbox, someone, write, stop } = await startPeople()
 afterAll(stop)
@@ -156,7 +156,7 @@ describe('export', () => {
     const { account } = someone('eastern')
     const command = ['export', 'history', '--since', '1970-01-01', '--format', 'json']
 
-    const { output, code } = await runWith(account, command, undefined, { TZ: 'Asia/Tokyo' })
+    const { output, code } = await runAlone(account, command, { TZ: 'Asia/Tokyo' })
 
     expect([JSON.parse(output).length, code]).toEqual([3, 0])
   })

@@ -5,7 +5,7 @@ import { eventually } from '../../support/eventually.ts'
 import { executablePath, start } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'
 import { startPeople } from './people.ts'
-import { runWith } from './world.ts'
+import { runAlone, runWith } from './world.ts'
 
 const { sandbox, someone, write, stop } = await startPeople()
 afterAll(stop)
@@ -71,10 +71,10 @@ describe('ls', () => {
     const { account } = someone('traveller')
     const json = await runWith(account, ['ls', '--json'])
 
-    const { output } = await runWith(account, ['ls'], undefined, { TZ: 'Asia/Kolkata' })
+    const { output } = await runAlone(account, ['ls'], { TZ: 'Asia/Kolkata' })
     const addedAtMs = Date.now()
     await runWith(account, ['add', 'https://now.example/'])
-    const list = await runWith(account, ['undo', '--list'], undefined, { TZ: 'Asia/Kolkata' })
+    const list = await runAlone(account, ['undo', '--list'], { TZ: 'Asia/Kolkata' })
 
     const { last_modified } = JSON.parse(json.output.split('\n')[0]!) as { last_modified: number }
     const timeThere = (ms: number) =>

@@ -4,7 +4,7 @@ import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
 import { makeCertificates, type Certificates } from '../../support/certificates.ts'
 import { endAll, makeFolder } from '../../support/executable.ts'
 import { startSandbox, type Sandbox } from '../../support/sandbox.ts'
-import { accountFile, runWith, valuesOf } from './world.ts'
+import { accountFile, runAlone, valuesOf } from './world.ts'
 
 let sandbox: Sandbox
 let certificates: Certificates
@@ -71,7 +71,7 @@ function startProxy(port: number) {
 
 async function ls(environment: Record<string, string>, ...words: string[]) {
   asked = []
-  const { errors, code } = await runWith(account, ['ls', ...words], undefined, environment)
+  const { errors, code } = await runAlone(account, ['ls', ...words], environment)
   return { errors, code, asked: [...new Set(asked)] }
 }
 

@@ -8,7 +8,7 @@ import { eventually } from '../../support/eventually.ts'
 import { endAll, makeFolder, start } from '../../support/executable.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
-import { accountFile, runWith, valuesOf } from './world.ts'
+import { accountFile, runAlone, runWith, valuesOf } from './world.ts'
 import type { ClearRecord } from '../../../src/client/crypto.ts'
 
 const { bridge, sandbox, state, someone, fileOf, run, writeForms, deleteForms } = await startBackupWorld()
@@ -369,7 +369,7 @@ describe('restore', () => {
       await restored(`"${user.syncKey.toString('hex')}"\n`),
       await restored(user.syncKey.toString('base64url')),
       await restored(linesOf(accountOf(user))),
-      await runWith(account, command, user.syncKey.toString('hex')),
+      await runAlone(account, command, {}, user.syncKey.toString('hex')),
     ]
     const bad = await restored('key')
     const other = await restored('ab'.repeat(64))

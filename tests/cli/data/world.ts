@@ -1,7 +1,7 @@
 import { dirname, join } from 'node:path'
 import { processHost } from '../../../src/cli/host.ts'
 import { run } from '../../../src/cli/run.ts'
-import { fakeHost } from '../fake-host.ts'
+import { fakeHost, inputOf } from '../fake-host.ts'
 import { executablePath, makeFolder } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'
 import { accountOf, linesOf } from '../../support/records.ts'
@@ -27,23 +27,33 @@ export function hasAnswered(sandbox: Sandbox, known: number, count = 1): boolean
 const host = processHost()
 
 /** Runs a command in this process, over real files. The executable takes five times as long; tests/system and tests/examples run it. */
-export async function runHere(command: string[], environment: Record<string, string>) {
+export async function runHere(
+  command: string[],
+  variables: Record<string, string>,
+  input: string | Uint8Array = '',
+) {
   const fake = fakeHost()
   const { stdout, stderr, onSignal } = fake
-  const code = await run(command, { ...host, environment, stdout, stderr, onSignal })
+  const environment = { PATH: '/usr/bin:/bin', ...variables }
+  const code = await run(command, { ...host, environment, stdin: inputOf(input), stdout, stderr, onSignal })
   return { output: fake.out, errors: fake.err, code }
 }
 
-/** Runs a command with an account until it ends: the executable if it gets input or variables of its own, which only a process has. */
+/** Runs a command with an account until it ends, with this input and these variables. */
 export function runWith(
   account: string,
   command: string[],
   input?: string | Uint8Array,
-  more?: Record<string, string>,
+  more: Record<string, string> = {},
 ) {
-  // What a command overwrites is kept beside the account, and not in the home of whoever runs the tests.
-  const environment = { SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account), ...more }
-  return input === undefined && more === undefined
-    ? runHere(command, environment)
-    : runToEnd([executablePath, ...command], { environment, input })
+  return runHere(command, { ...variablesOf(account), ...more }, input)
 }
+
+/** The same with the executable: only a process can have another time zone, or a file for its input. */
+export function runAlone(account: string, command: string[], more: Record<string, string>, input?: string) {
+  const environment = { ...variablesOf(account), ...more }
+  return runToEnd([executablePath, ...command], { environment, input })
+}
+
+// What a command overwrites is kept beside the account, and not in the home of whoever runs the tests.
+const variablesOf = (account: string) => ({ SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account) })
