@@ -12,6 +12,11 @@ export interface TransactionRequest {
   data?: { payload?: string; sortindex?: number; ttl?: number }
 }
 
+/** The headers of a PUT that depends on the version of the record that it replaces; null: there must be none. */
+export function conditionOn(version: number | null): Record<string, string> {
+  return version === null ? { 'If-None-Match': '*' } : { 'If-Match': `"${version}"` }
+}
+
 /**
  * Sends requests as one transaction; `path` is that of the account's collections. A strict one writes nothing if any request would be refused;
  * `isStrict` says whether the bridge supports that.

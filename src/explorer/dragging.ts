@@ -1,4 +1,5 @@
 import { isFixed, isTarget } from './bookmark-edits.ts'
+import { rowAt } from './long-list.ts'
 import type { BookmarkItem, Target } from './items.ts'
 
 /** What dragging needs of the tree. */
@@ -55,8 +56,4 @@ function targetAt(event: DragEvent, node: BookmarkItem | undefined): Target | nu
   if (node.kind === 'folder' && (isFixed(node) || (part > 0.25 && part < 0.75)))
     return { node, where: 'into' }
   return { node, where: part < 0.5 ? 'before' : 'after' }
-}
-
-function rowAt({ target }: Event): HTMLElement | null {
-  return (target as Element).closest<HTMLElement>('[data-index]')
 }

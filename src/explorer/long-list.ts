@@ -241,7 +241,8 @@ export class LongList<T extends object> {
   }
 }
 
-function rowAt({ target }: Event): HTMLElement | null {
+/** The row that an event happened in. */
+export function rowAt({ target }: Event): HTMLElement | null {
   return (target as Element).closest<HTMLElement>('[data-index]')
 }
 

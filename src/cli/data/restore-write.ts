@@ -4,6 +4,7 @@ import { Progress } from './progress.ts'
 import { contentOf, type Source, type Write } from './restore-plan.ts'
 import { someOf } from './phrases.ts'
 import { digestOf } from '../../client/crypto.ts'
+import { conditionOn } from '../../client/transaction.ts'
 import { maxNamedRecords, type Saved, type SavedRecord } from '../../client/edit/saved.ts'
 import type { Session } from './session.ts'
 import type { UndoLog } from './undo-log.ts'
@@ -208,7 +209,7 @@ async function requestOf(source: Source, write: Write): Promise<TransactionReque
     method: 'PUT',
     collection,
     id,
-    headers: version === null ? { 'If-None-Match': '*' } : { 'If-Match': `"${version}"` },
+    headers: conditionOn(version),
     data: { payload, ...(sortindex !== undefined && { sortindex }) },
   }
 }

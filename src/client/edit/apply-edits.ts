@@ -18,7 +18,7 @@ import {
   type RemoveEdit,
 } from './edit.ts'
 import { stayingChildren } from './order.ts'
-import { below, sameTags, versionOf, type Item, type Tree } from './tree.ts'
+import { below, isLink, sameTags, versionOf, type Item, type Tree } from './tree.ts'
 
 /** The result of applying edits. */
 export interface Applied {
@@ -87,16 +87,15 @@ function add(work: Work, edit: AddEdit): void {
   if (draft.get(id)) return
   if (tree.unreadable.has(id)) return invalid('a record that cannot be decrypted has its id')
   const fields = normalFields({ title: edit.title ?? '', tags: edit.tags ?? [], keyword: edit.keyword ?? '' })
-  const isLink = kind === 'bookmark' || kind === 'query'
-  const address = isLink ? normalFields({ address: edit.address ?? '' }).address : ''
+  const address = isLink(kind) ? normalFields({ address: edit.address ?? '' }).address : ''
   const reason = invalidity(kind, {
     ...fields,
     tags: edit.tags ?? [],
-    ...(isLink && { address: edit.address ?? '' }),
+    ...(isLink(kind) && { address: edit.address ?? '' }),
   })
   if (reason !== null) return invalid(reason)
   if (!hasFolder(work, edit, id, folder)) return
-  const same = isLink ? draft.withAddress(address) : []
+  const same = isLink(kind) ? draft.withAddress(address) : []
   const keyword = sharedKeyword(same) || freeKeyword(work, edit, id, fields.keyword)
   const item: Item = {
     ...blank,

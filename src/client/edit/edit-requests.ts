@@ -1,5 +1,5 @@
 import { topId } from '../bookmark-places.ts'
-import { sameTags, versionOf, type Item, type Tree } from './tree.ts'
+import { isLink, sameTags, versionOf, type Item, type Tree } from './tree.ts'
 import type { ClearRecord } from '../crypto.ts'
 import { addressOf } from '../addresses.ts'
 import { readBookmark } from '../record-readers.ts'
@@ -114,7 +114,7 @@ export function recordOf({ items }: Pick<Tree, 'items'>, item: Item): ClearRecor
   }
   if (isRoot(item)) record.title = textOf(record.title) || id
   else if (kind !== 'separator' && textOf(record.title) !== title) record.title = title
-  if (kind === 'bookmark' || kind === 'query') {
+  if (isLink(kind)) {
     if (textOf(record.bmkUri) !== address) record.bmkUri = address
     if (!Array.isArray(record.tags) || !sameTags(textsOf(record.tags), tags)) record.tags = [...tags]
     if (keyword === '') delete record.keyword

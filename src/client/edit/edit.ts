@@ -1,6 +1,6 @@
 import { addressOf } from '../addresses.ts'
 import { topId } from '../bookmark-places.ts'
-import type { Item, ItemKind } from './tree.ts'
+import { isLink, type Item, type ItemKind } from './tree.ts'
 import type { ClearRecord } from '../crypto.ts'
 import type { RecordFields } from '../record-fields.ts'
 
@@ -104,12 +104,12 @@ export const longestTag = 100
 /** Why Firefox would not keep these fields; null if it would. */
 export function invalidity(kind: ItemKind, fields: Partial<ItemFields>): string | null {
   const { title, address, tags, keyword } = fields
-  const isLink = kind === 'bookmark' || kind === 'query'
-  if (!isLink && (address || tags?.length || keyword)) return `a ${kind} has no address, tags or keyword`
+  if (!isLink(kind) && (address || tags?.length || keyword))
+    return `a ${kind} has no address, tags or keyword`
   if (kind === 'separator' && title) return 'a separator has no title'
   if (title !== undefined && title.length > longestTitle)
     return `a title of ${title.length} characters is too long: Firefox keeps ${longestTitle}`
-  if (address !== undefined && isLink) {
+  if (address !== undefined && isLink(kind)) {
     // Firefox encodes letters beyond ASCII, which makes it longer.
     const length = Math.max(address.length, addressOf({ bmkUri: address }).length)
     if (length > longestAddress)

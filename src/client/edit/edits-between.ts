@@ -3,7 +3,7 @@ import { applyEdits, sameField } from './apply-edits.ts'
 import { normalAddress } from './draft-tree.ts'
 import { rootTitles } from '../bookmark-places.ts'
 import { stayingChildren } from './order.ts'
-import { below, type Item, type Tree } from './tree.ts'
+import { below, isLink, type Item, type Tree } from './tree.ts'
 
 /** The tree that edits should lead to: items that are new have an empty record or that of a backup, and no version. */
 export type WantedTree = Pick<Tree, 'items'>
@@ -65,7 +65,6 @@ function isShared(one: Item, other: Item): boolean {
 /** Without a keyword that was shown at another address: that one is changed once it is there. */
 function addOf(item: Item, place: Place, taken: ReadonlyMap<string, string>): Edit {
   const { id, kind, title, tags, keyword, addedMs, record } = item
-  const isLink = kind === 'bookmark' || kind === 'query'
   const address = normalAddress(item)
   const isFree = keyword !== '' && (taken.get(keyword) ?? address) === address
   return {
@@ -74,7 +73,7 @@ function addOf(item: Item, place: Place, taken: ReadonlyMap<string, string>): Ed
     kind,
     ...place,
     ...(kind !== 'separator' && { title }),
-    ...(isLink && { address, tags, ...(isFree && { keyword }) }),
+    ...(isLink(kind) && { address, tags, ...(isFree && { keyword }) }),
     ...(addedMs > 0 && { addedMs }),
     ...(Object.keys(record).length > 1 && { record }),
   }

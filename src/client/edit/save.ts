@@ -2,7 +2,7 @@ import { ClientError } from '../errors.ts'
 import type { ReadOptions, StoredRecord, SyncRecord } from '../collection.ts'
 import type { ClearRecord, KeyPair } from '../crypto.ts'
 import type { TransactionResponse } from '../answers.ts'
-import type { TransactionRequest } from '../transaction.ts'
+import { conditionOn, type TransactionRequest } from '../transaction.ts'
 import type { Edit, Problem, RecordEdit } from './edit.ts'
 import type { RecordWrite } from './edit-requests.ts'
 import { modelOf, type Model } from './models.ts'
@@ -230,13 +230,11 @@ async function requestOf(
   collection: string,
   { id, record, version }: RecordWrite,
 ): Promise<TransactionRequest> {
-  const headers: Record<string, string> =
-    version === null ? { 'If-None-Match': '*' } : { 'If-Match': `"${version}"` }
   return {
     method: 'PUT',
     collection,
     id,
-    headers,
+    headers: conditionOn(version),
     data: { payload: await client.encrypt(collection, record) },
   }
 }

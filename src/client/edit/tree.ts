@@ -8,6 +8,11 @@ import type { ClearRecord } from '../crypto.ts'
 /** What an item is. It never changes: Firefox stops syncing bookmarks if it does. */
 export type ItemKind = 'bookmark' | 'query' | 'folder' | 'livemark' | 'separator'
 
+/** Whether items of this kind have an address, tags and a keyword. */
+export function isLink(kind: ItemKind): boolean {
+  return kind === 'bookmark' || kind === 'query'
+}
+
 /** A bookmark, folder or separator, with its place in the tree. */
 export interface Item {
   readonly id: string
@@ -72,7 +77,7 @@ export function readTree(records: Iterable<SyncRecord>): Tree {
 function readItem(id: string, record: ClearRecord, version: number | null): Draft {
   const { title, url, tags, keyword, addedMs } = readBookmark(record)
   const kind = kindOf(record)
-  const isLink = kind === 'bookmark' || kind === 'query'
+  const hasAddress = isLink(kind)
   return {
     id,
     kind,
@@ -80,9 +85,9 @@ function readItem(id: string, record: ClearRecord, version: number | null): Draf
     place: 0,
     // Firefox writes a root's id as its title, and shows a translated one.
     title: (title !== id && title) || (rootTitles.get(id) ?? title),
-    address: isLink ? url : '',
-    tags: isLink ? tags : [],
-    keyword: isLink ? keyword : '',
+    address: hasAddress ? url : '',
+    tags: hasAddress ? tags : [],
+    keyword: hasAddress ? keyword : '',
     addedMs,
     modifiedMs: version ?? 0,
     children: [],

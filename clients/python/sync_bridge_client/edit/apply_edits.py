@@ -23,7 +23,7 @@ from .edits import (
     unique_tags,
 )
 from .order import staying_children
-from .tree import Item, Tree, below, same_tags, version_of
+from .tree import Item, Tree, below, is_link, same_tags, version_of
 
 _FIELDS = ("title", "address", "tags", "keyword")
 _ELSEWHERE = "by another device meanwhile"
@@ -100,15 +100,15 @@ def _add(work: _Work, edit: AddEdit) -> None:
     if edit.id in work.tree.unreadable:
         return invalid("a record that cannot be decrypted has its id")
     fields = normal_fields({"title": edit.title, "tags": edit.tags, "keyword": edit.keyword})
-    is_link = kind in ("bookmark", "query")
-    address = address_of({"bmkUri": edit.address}) if is_link else ""
-    given = {"address": edit.address} if is_link else {}
+    has_address = is_link(kind)
+    address = address_of({"bmkUri": edit.address}) if has_address else ""
+    given = {"address": edit.address} if has_address else {}
     reason = invalidity(kind, {**fields, "tags": edit.tags, **given})
     if reason is not None:
         return invalid(reason)
     if not _has_folder(work, edit, edit.id, edit.folder):
         return None
-    same = draft.with_address(address) if is_link else []
+    same = draft.with_address(address) if has_address else []
     record = edit.record or {}
     item = Item(
         id=edit.id,

@@ -9,7 +9,7 @@ from ..crypto import ClearRecord
 from ..engines import read_bookmark
 from ..fields import list_of, text_of, texts_of
 from .edits import is_root
-from .tree import Item, Tree, same_tags, version_of
+from .tree import Item, Tree, is_link, same_tags, version_of
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def record_of(tree: Tree, item: Item) -> ClearRecord:
         record["title"] = text_of(record.get("title")) or item.id
     elif item.kind != "separator" and text_of(record.get("title")) != item.title:
         record["title"] = item.title
-    if item.kind in ("bookmark", "query"):
+    if is_link(item.kind):
         if text_of(record.get("bmkUri")) != item.address:
             record["bmkUri"] = item.address
         tags = record.get("tags")

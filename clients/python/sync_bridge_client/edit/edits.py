@@ -12,7 +12,7 @@ from ..addresses import address_of, normalized
 from ..bookmark_places import TOP_ID
 from ..crypto import ClearRecord
 from ..fields import text_of, trimmed
-from .tree import Item, ItemKind
+from .tree import Item, ItemKind, is_link
 
 # Why an edit, or a part of one, was not applied: Firefox does not accept it; the item or the folder does not exist (any more); another
 # device has changed the same field; another device has put an item into a folder that was to be removed.
@@ -100,14 +100,14 @@ def _length(text: str) -> int:
 def invalidity(kind: ItemKind, fields: Mapping[str, Any]) -> str | None:
     """Why Firefox would not keep these fields; None if it would."""
     title, address, tags = fields.get("title"), fields.get("address"), fields.get("tags")
-    is_link = kind in ("bookmark", "query")
-    if not is_link and (address or tags or fields.get("keyword")):
+    has_address = is_link(kind)
+    if not has_address and (address or tags or fields.get("keyword")):
         return f"a {kind} has no address, tags or keyword"
     if kind == "separator" and title:
         return "a separator has no title"
     if title is not None and _length(title) > _LONGEST_TITLE:
         return f"a title of {_length(title)} characters is too long: Firefox keeps {_LONGEST_TITLE}"
-    if address is not None and is_link:
+    if address is not None and has_address:
         # Firefox encodes letters beyond ASCII, which makes it longer.
         length = max(_length(address), len(address_of({"bmkUri": address})))
         if length > _LONGEST_ADDRESS:

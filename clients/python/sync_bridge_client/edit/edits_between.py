@@ -8,7 +8,7 @@ from .apply_edits import apply_edits, same_field
 from .draft_tree import normal_address
 from .edits import AddEdit, ChangeEdit, Edit, MoveEdit, RemoveEdit, is_root
 from .order import staying_children
-from .tree import Item, Tree, below
+from .tree import Item, Tree, below, is_link
 
 _FIELDS = ("title", "address", "tags", "keyword")
 
@@ -68,7 +68,7 @@ def _is_shared(one: Item, other: Item) -> bool:
 
 def _add_of(item: Item, folder: str, after: str | None, before: str, taken: Mapping[str, str]) -> AddEdit:
     """Without a keyword that was shown at another address: that one is changed once it is there."""
-    is_link = item.kind in ("bookmark", "query")
+    has_address = is_link(item.kind)
     address = normal_address(item)
     is_free = item.keyword != "" and taken.get(item.keyword, address) == address
     return AddEdit(
@@ -78,9 +78,9 @@ def _add_of(item: Item, folder: str, after: str | None, before: str, taken: Mapp
         after=after,
         before=before,
         title="" if item.kind == "separator" else item.title,
-        address=address if is_link else "",
-        tags=item.tags if is_link else (),
-        keyword=item.keyword if is_link and is_free else "",
+        address=address if has_address else "",
+        tags=item.tags if has_address else (),
+        keyword=item.keyword if has_address and is_free else "",
         added_ms=item.added_ms if item.added_ms > 0 else None,
         record=item.record if len(item.record) > 1 else None,
     )

@@ -16,6 +16,11 @@ from ..engines import read_bookmark
 ItemKind = Literal["bookmark", "query", "folder", "livemark", "separator"]
 
 
+def is_link(kind: str) -> bool:
+    """Whether items of this kind have an address, tags and a keyword."""
+    return kind in ("bookmark", "query")
+
+
 @dataclass(frozen=True)
 class Item:
     """A bookmark, folder or separator, with its place in the tree."""
@@ -87,7 +92,7 @@ def read_tree(records: Iterable[SyncRecord]) -> Tree:
 def _read_item(stored: StoredRecord, record: ClearRecord, version: int | None = None) -> Item:
     bookmark = read_bookmark(record)
     kind = _kind_of(record)
-    is_link = kind in ("bookmark", "query")
+    has_address = is_link(kind)
     title = bookmark.title
     # Firefox writes a root's id as its title, and shows a translated one.
     if title in ("", stored.id):
@@ -96,9 +101,9 @@ def _read_item(stored: StoredRecord, record: ClearRecord, version: int | None = 
         id=stored.id,
         kind=kind,
         title=title,
-        address=bookmark.url if is_link else "",
-        tags=tuple(bookmark.tags) if is_link else (),
-        keyword=bookmark.keyword if is_link else "",
+        address=bookmark.url if has_address else "",
+        tags=tuple(bookmark.tags) if has_address else (),
+        keyword=bookmark.keyword if has_address else "",
         added_ms=bookmark.added_ms,
         modified_ms=stored.last_modified,
         record=record,
