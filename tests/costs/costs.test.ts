@@ -10,9 +10,9 @@ const maxBlocked = 20
 /** How much more a byte may cost in a larger request than in a smaller one. */
 const maxGrowth = 3
 const passes = 20
-// A measurement takes this long, or this many rounds.
+// A measurement takes this long, or this many requests.
 const longEnoughMs = 5
-const maxTurns = 20
+const maxTurns = 16
 
 let bridge: Executable
 let kinds: Kind[]
@@ -57,8 +57,10 @@ async function costOf(request: Uint8Array, maxMs: number): Promise<Cost> {
   const startedAtMs = processorMs(bridge.pid)
   let usedMs = 0
   let turns = 0
-  for (; turns < maxTurns && usedMs < longEnoughMs; turns++) {
-    await asking.ask(request)
+  // Twice as many each time, because reading the times of all threads takes as long as a short request.
+  for (let more = 1; turns < maxTurns && usedMs < longEnoughMs; more = turns) {
+    for (let each = 0; each < more; each++) await asking.ask(request)
+    turns += more
     usedMs = processorMs(bridge.pid) - startedAtMs
   }
   const ms = usedMs / turns
@@ -84,7 +86,7 @@ const recently: number[] = []
 
 /** The cost of copying and parsing the largest text of ordinary records: the lower of the last two measurements on this machine. */
 function ordinaryMs(): number {
-  recently.push(plainMs(ordinary))
+  recently.push((plainMs(ordinary) * limits.requestBytes) / ordinary.length)
   return Math.min(...recently.slice(-2))
 }
 
@@ -94,20 +96,21 @@ function ordinaryMs(): number {
  */
 async function judge({ name, sizes, indistinct, request }: Kind) {
   const requests = [0, ...sizes].map(request)
-  const least = requests.map(() => Infinity)
+  const leastMs = requests.map(() => Infinity)
   let blocked = Infinity
   for (let pass = 1; ; pass++) {
     const unitMs = ordinaryMs()
-    const plain = Math.max(unitMs, plainMs(bodyOf(requests.at(-1)!)))
     let longestMs = 0
     for (const [at, bytes] of requests.entries()) {
-      const { ms, blockedMs } = await costOf(bytes, maxBlocked * plain)
-      least[at] = Math.min(least[at]!, ms / unitMs)
+      const { ms, blockedMs } = await costOf(bytes, maxBlocked * unitMs)
+      leastMs[at] = Math.min(leastMs[at]!, ms)
       longestMs = Math.max(longestMs, blockedMs)
     }
-    blocked = Math.min(blocked, longestMs / plain)
+    // Some texts are so expensive to parse that it is only done if it may matter.
+    const ownMs = longestMs > maxBlocked * unitMs ? plainMs(bodyOf(requests.at(-1)!)) : 0
+    blocked = Math.min(blocked, longestMs / Math.max(unitMs, ownMs))
     const perByte = sizes.map((size, at) =>
-      Math.max(indistinct, ((least[at + 1]! - least[0]!) * ordinary.length) / size),
+      Math.max(indistinct, ((leastMs[at + 1]! - leastMs[0]!) / unitMs / size) * limits.requestBytes),
     )
     const isTooExpensive = blocked > maxBlocked || ratioOf(perByte) > maxGrowth
     if (isTooExpensive && pass < passes) continue
