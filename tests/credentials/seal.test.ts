@@ -27,7 +27,7 @@ describe('Seal', () => {
     expect(ofOtherServer.open(someIdentity(), text)).toBeNull()
   })
 
-  it('gives different identities different indexes and never opens across, for 10 000 pairs', () => {
+  it('gives different identities different indexes and never opens across, for 2000 pairs', () => {
     let different = 0
     fc.assert(
       fc.property(identities, identities, (one, other) => {
@@ -36,9 +36,9 @@ describe('Seal', () => {
         expect(seal.index(one) === seal.index(other)).toBe(isSame)
         expect(seal.open(other, seal.seal(one, contents)) !== null).toBe(isSame)
       }),
-      { numRuns: 10_000 },
+      { numRuns: 2000 },
     )
-    expect(different).toBeGreaterThan(9000)
+    expect(different).toBeGreaterThan(1800)
   })
 
   it("can't be opened once any character is changed, removed or repeated", () => {
@@ -66,7 +66,7 @@ describe('Seal', () => {
 
     fc.assert(
       fc.property(foreign, (text) => seal.open(someIdentity(), text) === null),
-      { numRuns: 2000 },
+      { numRuns: 500 },
     )
   })
 
