@@ -2,6 +2,7 @@ import { describe, expect, it } from 'bun:test'
 import { copyFileSync, existsSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 
+import { createNotifier } from '../../src/cli/service/linux.ts'
 import {
   executablePath,
   iniText,
@@ -239,11 +240,17 @@ describe('NOTIFY_SOCKET', () => {
   )
 
   it('may be missing, or not a socket', async () => {
-    for (const address of ['@nobody-listens-there', '/nowhere/notify', 'nonsense', `/${'a'.repeat(200)}`]) {
-      await using bridge = await startExecutable({ environment: { NOTIFY_SOCKET: address } })
+    const addresses = ['@nobody-listens-there', '/nowhere/notify', 'nonsense', `/${'a'.repeat(200)}`]
+    await using bridge = await startExecutable({ environment: { NOTIFY_SOCKET: addresses[0]! } })
 
-      expect((await fetch(`${bridge.url}/v1/`)).status).toBe(200)
-      expect([await bridge.stop(), bridge.errors()]).toEqual([0, expect.not.stringContaining('rror')])
-    }
+    const failures = addresses.map((address) => {
+      let failure = ''
+      createNotifier({ NOTIFY_SOCKET: address }, (reason) => (failure = reason)).ready()
+      return failure
+    })
+
+    expect(new Set(failures)).toEqual(new Set(['the service manager does not accept messages']))
+    expect((await fetch(`${bridge.url}/v1/`)).status).toBe(200)
+    expect([await bridge.stop(), bridge.errors()]).toEqual([0, expect.not.stringContaining('rror')])
   })
 })
