@@ -119,13 +119,13 @@ describe.each(['directly', 'through HAProxy', 'through nginx'])(
 describe('other users are not affected by', () => {
   const route = () => world.routes[0]!
 
-  it('unauthenticated clients, and a user, that hold 200 large bodies just before their end', async () => {
+  it('unauthenticated clients, and a user, that hold 130 large bodies just before their end', async () => {
     const slow = world.addUser('slow')
     const length = 4_000_000
     const body = 'x'.repeat(length - 1)
     const path = '/v1/batch'
     const headers = { 'Content-Type': 'application/json', 'Content-Length': `${length}` }
-    const holding = Array.from({ length: 200 }, (_, each) =>
+    const holding = Array.from({ length: 130 }, (_, each) =>
       send(
         route(),
         requestText('POST', path, { ...(each % 2 === 0 ? stranger(each) : slow.headers), ...headers }, body),
@@ -141,7 +141,7 @@ describe('other users are not affected by', () => {
 
   it('a user who requests many lists and reads none', async () => {
     const greedy = world.addUser('greedy')
-    world.sandbox.seed(greedy.user, 'big', 4000, { payloadBytes: 1000 })
+    world.sandbox.seed(greedy.user, 'big', 400, { payloadBytes: 10_000 })
     await Promise.all(
       Array.from({ length: 8 * limits.listsPerUser }, () =>
         send(route(), requestText('GET', greedy.path('big'), greedy.headers)),
@@ -156,7 +156,7 @@ describe('other users are not affected by', () => {
     const large = [{ id: 'large', payload: 'x'.repeat(1_900_000) }]
     for (const { user } of users) {
       world.sandbox.write(user, 'large', large)
-      world.sandbox.seed(user, 'big', 1000, { payloadBytes: 1000 })
+      world.sandbox.seed(user, 'big', 100, { payloadBytes: 10_000 })
     }
     const texts = users.flatMap((user) => {
       const batchOf = (count: number, path: string) => {

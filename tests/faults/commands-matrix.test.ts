@@ -127,10 +127,10 @@ function failAt(collection: string, fault: Fault | null): void {
 const others = (collection: string) => names.filter((name) => name !== collection)
 const stack = /^ +at \S/m
 
-// Each fault meets three collections, and each collection two or three faults, because all are read in the same way.
+// Each fault meets two or three collections, and each collection two faults, because all are read in the same way.
 const met = Object.entries(faults).flatMap(([name, fault], row) =>
   names
-    .filter((_, column) => (row + column) % 3 === 0)
+    .filter((_, column) => (row + column) % 4 === 0)
     .map((collection) => [name, collection, fault] as const),
 )
 
