@@ -387,8 +387,8 @@ def stop(_: float) -> None:
 
 
 def memory() -> Any:
-    """The number of records of a collection, and the peak of the memory that reading them took, in MB."""
-    total = sum(1 for _ in client().collection(ARGUMENTS[0]).records())
+    """The number of readable records of a collection, and the peak of the memory that reading them took, in MB."""
+    total = sum(1 for each in client().collection(ARGUMENTS[0]).records() if each.clear)
     # The usage that the system reports begins with that of the parent process.
     peak = re.search(r"VmHWM:\s+([0-9]+) kB", open("/proc/self/status").read())
     return [total, int(peak[1]) // 1024 if peak else None]
@@ -419,6 +419,7 @@ def serve() -> Any:
     lines = sys.stdin
     for line in lines:
         asked = json.loads(line)
+        os.environ.clear()
         os.environ.update(asked["environment"])
         sys.stdin = io.StringIO(asked["input"])
         ARGUMENTS[:] = asked["arguments"]
