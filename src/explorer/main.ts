@@ -62,6 +62,14 @@ for (const [id, act] of Object.entries({
 })) {
   byId(id).addEventListener('click', act)
 }
+// Browsers leave a control with the focus where it is if only a part of it is cut off. A mouse press must not move what it is on.
+for (const bar of [byId('nav'), byId('edit-tools')]) {
+  bar.addEventListener('focusin', ({ target }) => {
+    const { offsetLeft, offsetWidth } = target as HTMLElement
+    const left = offsetLeft - (bar.clientWidth - offsetWidth) / 2
+    if ((target as HTMLElement).matches(':focus-visible')) bar.scrollTo({ left })
+  })
+}
 onChoice(() => page.drawSoon())
 byId('details').addEventListener('close', () => page.record.leave())
 byId('details').addEventListener('click', ({ target, currentTarget }) => {

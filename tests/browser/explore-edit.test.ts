@@ -452,6 +452,14 @@ describe('a bridge that allows no writes', () => {
   })
 })
 
+/** Whether the control has the focus, and its bar, which scrolls sideways, cuts nothing off. */
+const isWholeInBar = (page: Page, id: string) =>
+  page.evaluate((name) => {
+    const control = document.activeElement!
+    const [box, bar] = [control.getBoundingClientRect(), control.parentElement!.getBoundingClientRect()]
+    return control.id === name && box.left >= bar.left && box.right <= bar.right
+  }, id)
+
 describe('the controls that change something', () => {
   it.each([
     ['light', desk],
@@ -476,6 +484,11 @@ describe('the controls that change something', () => {
       await row(page, 'Mail').locator('.pick').check()
       await row(page, 'Mail again').locator('.pick').check()
       await look('tree')
+      await page.locator('#collapse').focus()
+      for (const name of ['move', 'delete', 'new-bookmark', 'new-folder', 'new-separator']) {
+        await page.keyboard.press('Tab')
+        if (!(await isWholeInBar(page, name))) faults.push(`${name} has the focus and is cut off`)
+      }
       await page.click('#move')
       await look('picker')
       await take('picker')
