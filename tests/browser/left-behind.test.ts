@@ -11,11 +11,13 @@ import { endAll, makeFolder, start, type Running } from '../support/executable.t
 
 afterAll(endAll)
 
+const programs: Record<string, string | null> = { Chromium: Bun.which('chromium'), Firefox: firefoxPath }
+
 /** How to start a browser with a profile of its own. */
 const browsers: Record<string, (profile: string) => string> = {
   Chromium: (profile) =>
-    `chromium --headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --user-data-dir=${profile}`,
-  Firefox: (profile) => `${firefoxPath} --headless --no-remote --profile ${profile}`,
+    `${programs.Chromium} --headless=new --no-sandbox --disable-gpu --no-first-run --disable-background-networking --user-data-dir=${profile}`,
+  Firefox: (profile) => `${programs.Firefox} --headless --no-remote --profile ${profile}`,
 }
 
 /** Where each of them keeps the addresses of pages. */
@@ -72,58 +74,62 @@ async function close({ pidFile, history }: Desktop, pages: string[]): Promise<vo
 
 // Whole browsers, because only they write the profiles in which a key could stay.
 describe.each(Object.keys(browsers))('%s', (name) => {
-  it('remembers neither key nor token of "open", nor of the links of the sandbox', async () => {
-    await using bridge = await startTestBridge()
-    const { sandbox, user } = bridge
-    fillSampleData(sandbox, user, { bookmarks: 20, history: 10 })
-    const values = valuesOf(sandbox, user)
-    const account = accountFile(values)
-    await using shown: Running = start(['sandbox', '--port', '0'])
-    const [, file] = await shown.line(/^ {2}\. (\S+)$/)
-    const sample = readFileSync(file!, 'utf8')
-    const links = [
-      (await shown.line(/^(http\S+\/explore#\S+)$/))[1]!,
-      (await shown.line(/^ {2}(http\S+\/docs#\S+)$/))[1]!,
-    ]
-    const used = () => shown.lines.filter((line) => line.startsWith('The link was used')).length
-    // Chromium without a window opens only one page.
-    const [besides, apart] = name === 'Firefox' ? [links, []] : [[], links]
-    const first = desktop(name, makeFolder(), besides)
-    const others = apart.map((link) => desktop(name, makeFolder(), [link]))
-    const addressOf = (link: string) => link.replace(/#.*/, '')
-    const openedBy = async (own: Desktop) => {
-      const environment = { PATH: own.path, DISPLAY: ':none', SYNC_BRIDGE_ACCOUNT: account }
-      await using opened = start(['open'], { environment })
-      await eventually('its page has got the account', () => opened.errors().includes('The link was used'))
-      await eventually('it has read everything', () => wasRead(sandbox.requests.storage.entries))
-      await eventually('both other pages have got theirs', () => used() === links.length)
-      const page = addressOf(/http:\S+#/.exec(opened.errors())![0])
-      await close(own, [`${new URL(page).origin}/explore`, ...besides.map(addressOf)])
-    }
-    const visited = async (own: Desktop, link: string) => {
-      const visit = Bun.spawn([join(own.path.split(':')[0]!, 'xdg-open')], { env: { PATH: own.path } })
-      await eventually('both pages have got the account', () => used() === links.length)
-      await close(own, [addressOf(link)])
-      await visit.exited
-    }
+  it.skipIf(!programs[name])(
+    'remembers neither key nor token of "open", nor of the links of the sandbox',
+    async () => {
+      await using bridge = await startTestBridge()
+      const { sandbox, user } = bridge
+      fillSampleData(sandbox, user, { bookmarks: 20, history: 10 })
+      const values = valuesOf(sandbox, user)
+      const account = accountFile(values)
+      await using shown: Running = start(['sandbox', '--port', '0'])
+      const [, file] = await shown.line(/^ {2}\. (\S+)$/)
+      const sample = readFileSync(file!, 'utf8')
+      const links = [
+        (await shown.line(/^(http\S+\/explore#\S+)$/))[1]!,
+        (await shown.line(/^ {2}(http\S+\/docs#\S+)$/))[1]!,
+      ]
+      const used = () => shown.lines.filter((line) => line.startsWith('The link was used')).length
+      // Chromium without a window opens only one page.
+      const [besides, apart] = name === 'Firefox' ? [links, []] : [[], links]
+      const first = desktop(name, makeFolder(), besides)
+      const others = apart.map((link) => desktop(name, makeFolder(), [link]))
+      const addressOf = (link: string) => link.replace(/#.*/, '')
+      const openedBy = async (own: Desktop) => {
+        const environment = { PATH: own.path, DISPLAY: ':none', SYNC_BRIDGE_ACCOUNT: account }
+        await using opened = start(['open'], { environment })
+        await eventually('its page has got the account', () => opened.errors().includes('The link was used'))
+        await eventually('it has read everything', () => wasRead(sandbox.requests.storage.entries))
+        await eventually('both other pages have got theirs', () => used() === links.length)
+        const page = addressOf(/http:\S+#/.exec(opened.errors())![0])
+        await close(own, [`${new URL(page).origin}/explore`, ...besides.map(addressOf)])
+      }
+      const visited = async (own: Desktop, link: string) => {
+        const visit = Bun.spawn([join(own.path.split(':')[0]!, 'xdg-open')], { env: { PATH: own.path } })
+        await eventually('both pages have got the account', () => used() === links.length)
+        await close(own, [addressOf(link)])
+        await visit.exited
+      }
 
-    // Together, because each browser waits before it writes its history.
-    await Promise.all([openedBy(first), ...apart.map((link, index) => visited(others[index]!, link))])
-    const files = [first, ...others].flatMap(({ profile }) => filesIn(profile))
-    const secrets = ['BEARER_TOKEN', 'SYNC_KEY'].flatMap((line) =>
-      [
-        sample,
-        Object.entries(values)
-          .map((entry) => `${entry.join('=')}\n`)
-          .join(''),
-      ].map((lines) => new RegExp(`\\b${line}='?([^'\\n]+)`).exec(lines)![1]!),
-    )
-    // Else the search would prove nothing.
-    expect(holding(files, '/explore')).toContain(first.history)
-    expect(secrets.map((secret) => secret.length > 100)).toEqual([true, true, true, true])
-    // A part of a secret would be enough to tell that there is one.
-    for (const secret of secrets) expect(holding(files, secret.slice(-40))).toEqual([])
-  }, 180_000)
+      // Together, because each browser waits before it writes its history.
+      await Promise.all([openedBy(first), ...apart.map((link, index) => visited(others[index]!, link))])
+      const files = [first, ...others].flatMap(({ profile }) => filesIn(profile))
+      const secrets = ['BEARER_TOKEN', 'SYNC_KEY'].flatMap((line) =>
+        [
+          sample,
+          Object.entries(values)
+            .map((entry) => `${entry.join('=')}\n`)
+            .join(''),
+        ].map((lines) => new RegExp(`\\b${line}='?([^'\\n]+)`).exec(lines)![1]!),
+      )
+      // Else the search would prove nothing.
+      expect(holding(files, '/explore')).toContain(first.history)
+      expect(secrets.map((secret) => secret.length > 100)).toEqual([true, true, true, true])
+      // A part of a secret would be enough to tell that there is one.
+      for (const secret of secrets) expect(holding(files, secret.slice(-40))).toEqual([])
+    },
+    180_000,
+  )
 })
 
 function wasRead(entries: readonly { target: string }[]): boolean {

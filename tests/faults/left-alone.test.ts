@@ -32,7 +32,7 @@ describe('a token server that hangs', () => {
   it('leaves users alone whose credentials are cached; others get a 503, and so do heartbeats', async () => {
     const bridge = await startFaultyBridge({
       writable: ['tabs'],
-      settings: { upstream_timeout_seconds: '1', token_server_heartbeat_timeout_seconds: '0.3' },
+      settings: { upstream_timeout_seconds: '3', token_server_heartbeat_timeout_seconds: '0.3' },
     })
     cleanUps.push(() => bridge.stop())
     const [known] = addUsers(bridge, 1, 'known') as [SandboxUser]
