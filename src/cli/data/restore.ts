@@ -188,9 +188,9 @@ function report({ tell }: Session, collection: string, plan: Plan, overwrites: b
   const left = overwrites ? '' : `, ${different.length} different in the storage`
   tell(`${collection}: ${writes.length} to write${left}`)
   const count = (kind: string) => writes.filter((write) => write.kind === kind).length
-  if (count('deleted') > 0) tell(`  ${count('deleted')} of them were deleted since the backup`)
-  if (count('differs') > 0) tell(`  ${count('differs')} of them overwrite what is there now`)
-  if (count('repaired') > 0) tell(`  ${count('repaired')} of them are folders that regain their contents`)
+  if (count('deleted') > 0) tell(`  ${count('deleted')} of them deleted since the backup`)
+  if (count('differs') > 0) tell(`  ${count('differs')} of them replacing what is there now`)
+  if (count('repaired') > 0) tell(`  ${count('repaired')} of them for folders that regain their contents`)
   for (const line of [...notes, ...problems]) tell(`  ${line}`)
   if (unreadable.length > 0)
     tell(`  ${countOf(unreadable.length, 'record')} cannot be decrypted: ${someOf(unreadable)}`)

@@ -39,7 +39,7 @@ export const undoCommand: CommandFactory = (perform) =>
 
 function listEntries({ host }: Session, entries: UndoEntry[]): Promise<number> {
   const lines = entries.map(({ number, command, summary, atMs, isUndone }) => {
-    return `${String(number).padStart(4)}  ${minuteOf(atMs)}  ${command.padEnd(6)}  ${summary || 'interrupted'}${isUndone ? ' (taken back)' : ''}\n`
+    return `${String(number).padStart(4)}  ${minuteOf(atMs)}  ${command.padEnd(7)}  ${summary || 'interrupted'}${isUndone ? ' (taken back)' : ''}\n`
   })
   return print(host, lines.join(''))
 }

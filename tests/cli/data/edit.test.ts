@@ -627,9 +627,9 @@ describe('undo', () => {
       'sync-bridge: There is nothing to take back for this account\n',
     ])
     expect(list.output.split('\n').map((line) => line.replace(/\d{4}-\S+ \S+ +/, ''))).toEqual([
-      '   1  edit    1 renamed (taken back)',
-      '   2  edit    1 renamed (taken back)',
-      '   3  undo    bookmarks: 1 renamed',
+      '   1  edit     1 renamed (taken back)',
+      '   2  edit     1 renamed (taken back)',
+      '   3  undo     bookmarks: 1 renamed',
       '',
     ])
   })

@@ -95,7 +95,7 @@ describe('restore', () => {
     const { said } = await run(user, [...command, '--write'])
 
     const now = new Map(sandbox.records(user, 'passwords').map(({ id, payload }) => [id, payload]))
-    expect(dry.said).toContain('passwords: 1 to write, 1 different in the storage\n  1 of them were deleted')
+    expect(dry.said).toContain('passwords: 1 to write, 1 different in the storage\n  1 of them deleted')
     expect(said).toContain('  1 written')
     expect([now.get(gone!.id), now.get(changed!.id)]).toEqual([gone!.payload, foreign])
   })
