@@ -1,5 +1,5 @@
 import { Glob } from 'bun'
-import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 
@@ -41,7 +41,6 @@ export async function makeDebianPackage(path: string, contents: DebianPackage): 
   }
   const documents = 'usr/share/doc/sync-bridge'
   const compressed = (text: string) => gzipSync(text, { level: 9 })
-  write('DEBIAN/control', control(contents))
   for (const [name, text] of Object.entries(scripts)) write(`DEBIAN/${name}`, text, 0o755)
   write('lib/systemd/system/sync-bridge.service', contents.unit)
   write('usr/lib/sysusers.d/sync-bridge.conf', systemUser)
@@ -63,6 +62,10 @@ export async function makeDebianPackage(path: string, contents: DebianPackage): 
   const files = [...new Glob('{usr,lib}/**/*').scanSync(tree)].toSorted()
   const sums = files.map((name) => `${md5(join(tree, name))}  ${name}\n`)
   write('DEBIAN/md5sums', sums.join(''))
+  // apt shows this size before it installs.
+  const sizesKib = files.map((name) => Math.ceil(statSync(join(tree, name)).size / 1024))
+  const installedKib = sizesKib.reduce((total, kib) => total + kib, 0)
+  write('DEBIAN/control', control(contents, installedKib))
   // The package must not depend on the builder's umask.
   await run(['find', tree, '-type', 'd', '-exec', 'chmod', '755', '{}', '+'])
   await run(['dpkg-deb', '--root-owner-group', `-Z${contents.compression}`, '--build', tree, path], {
@@ -75,10 +78,11 @@ function md5(path: string): string {
   return new Bun.CryptoHasher('md5').update(readFileSync(path)).digest('hex')
 }
 
-function control({ version, architecture }: DebianPackage): string {
+function control({ version, architecture }: DebianPackage, installedKib: number): string {
   return `Package: sync-bridge
 Version: ${version}
 Architecture: ${architecture}
+Installed-Size: ${installedKib}
 Maintainer: Sync Bridge developers <sync-bridge@localhost.localdomain>
 Section: net
 Priority: optional

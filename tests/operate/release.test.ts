@@ -396,6 +396,7 @@ describe('the Debian package', () => {
     for (const line of listed.trim().split('\n'))
       expect(line).toMatch(/^(drwx|-rw-|-rwx)r-[x-]r-[x-] root\/root /)
     expect(fields).toContain(`Package: sync-bridge\nVersion: ${product.version}\nArchitecture: amd64\n`)
+    expect(fields).toMatch(/^Installed-Size: [1-9]\d*$/m)
   })
 
   it('is installed, runs, is replaced and removed', async () => {
