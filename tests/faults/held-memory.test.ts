@@ -56,7 +56,7 @@ describe('a batch of writes and reads, while other batches hold the memory for r
 
     const statuses: number[] = []
     const contradictions: string[] = []
-    for (let reads = 0; reads <= 6; reads += 1) {
+    for (const reads of [0, 3, 6]) {
       const id = `written${reads}`
       const write = { method: 'PUT', path: `tabs/records/${id}`, body: { data: { payload: id } } }
       const asked = Array.from({ length: reads }, (_, each) => ({ path: `large/records/large${each}` }))

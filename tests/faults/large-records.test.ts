@@ -10,7 +10,9 @@ let bridge: FaultyBridge
 let users = 0
 
 beforeAll(async () => {
-  bridge = await startFaultyBridge({ writable: ['tabs', 'forms'] })
+  // No call may time out on a busy machine.
+  const patience = { upstream_timeout_seconds: '100', request_timeout_seconds: '100' }
+  bridge = await startFaultyBridge({ writable: ['tabs', 'forms'], settings: patience })
 })
 
 afterAll(() => bridge.stop())
