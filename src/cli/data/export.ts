@@ -134,14 +134,24 @@ async function print(
   await queue.finish()
 }
 
-/** Passes on parts; rejects with `ClientError` at a signal. */
+/**
+ * Passes on parts; rejects with `ClientError` at a signal. Not with `Promise.race`, which would keep every part until the end: the promise of
+ * the signal holds the result of each race.
+ */
 async function* untilStopped(parts: AsyncGenerator<string>, host: Host): AsyncGenerator<string> {
-  const stopped = interruption(host).then(() => {
-    throw new ClientError('Interrupted: nothing was written')
+  const stopped = new ClientError('Interrupted: nothing was written')
+  let isStopped = false
+  let stop = () => {}
+  void interruption(host).then(() => {
+    isStopped = true
+    stop()
   })
-  stopped.catch(() => {})
   for (;;) {
-    const { value, done } = await Promise.race([parts.next(), stopped])
+    const { value, done } = await new Promise<IteratorResult<string>>((resolve, reject) => {
+      stop = () => reject(stopped)
+      parts.next().then(resolve, reject)
+    })
+    if (isStopped) throw stopped
     if (done) return
     yield value
   }
