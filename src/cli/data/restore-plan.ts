@@ -62,16 +62,15 @@ export function emptyPlan(): Plan {
   return { writes: [], different: [], notes: [], problems: [], unreadable: [], faulty: [] }
 }
 
-/** What to write: a record as it was saved, or its content, to be encrypted for the account. */
+/** A record as it was saved, and its content to write or show; null if the key does not open it. */
 export async function contentOf(
-  { collection, file, savedKeys, keys }: Source,
+  { collection, file, savedKeys }: Source,
   { savedId, clear, changes }: Write,
-): Promise<{ saved: StoredRecord; clear: ClearRecord | null; isAsSaved: boolean }> {
-  if (clear) return { saved: { id: clear.id, last_modified: 0 }, clear, isAsSaved: false }
+): Promise<{ saved: StoredRecord; clear: ClearRecord | null }> {
+  if (clear) return { saved: { id: clear.id, last_modified: 0 }, clear }
   const saved = await file.read(savedId)
   const opened = await savedKeys.openRecord(collection, saved)
-  const isAsSaved = !opened.clear || (!changes && savedKeys.payload === keys.payload)
-  return { saved, clear: opened.clear && { ...opened.clear, ...changes }, isAsSaved }
+  return { saved, clear: opened.clear && { ...opened.clear, ...changes } }
 }
 
 /** What to do about a record that the storage has, too. */

@@ -3,9 +3,10 @@ import { stopSignals } from '../signals.ts'
 import { Progress } from './progress.ts'
 import { contentOf, type Source, type Write } from './restore-plan.ts'
 import { someOf } from './phrases.ts'
-import { digestOf } from '../../client/crypto.ts'
+import { digestOf, type ClearRecord } from '../../client/crypto.ts'
 import { conditionOn } from '../../client/transaction.ts'
 import { maxNamedRecords, type Saved, type SavedRecord } from '../../client/edit/saved.ts'
+import type { StoredRecord } from '../../client/collection.ts'
 import type { Session } from './session.ts'
 import type { UndoLog } from './undo-log.ts'
 import type { SyncClient, TransactionRequest, TransactionResponse } from '../../client/sync-client.ts'
@@ -199,11 +200,21 @@ async function* partsOf(source: Source, writes: readonly Write[], maxRequests: n
   if (part.requests.length > 0) yield part
 }
 
+/** The record in the backup, and what to encrypt instead of its payload; null to write it as it was saved. */
+async function toWrite(
+  source: Source,
+  write: Write,
+): Promise<{ saved: StoredRecord; clear: ClearRecord | null }> {
+  const { file, savedKeys, keys } = source
+  const isAsSaved = !write.clear && !write.changes && savedKeys.payload === keys.payload
+  return isAsSaved ? { saved: await file.read(write.savedId), clear: null } : contentOf(source, write)
+}
+
 async function requestOf(source: Source, write: Write): Promise<TransactionRequest> {
   const { collection, keys } = source
   const { id, version } = write
-  const { saved, clear, isAsSaved } = await contentOf(source, write)
-  const payload = isAsSaved || !clear ? saved.payload : await keys.seal(collection, { ...clear, id })
+  const { saved, clear } = await toWrite(source, write)
+  const payload = clear ? await keys.seal(collection, { ...clear, id }) : saved.payload
   const { sortindex } = saved
   return {
     method: 'PUT',
