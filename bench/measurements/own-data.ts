@@ -1,4 +1,5 @@
-import { cores, start } from '../processes.ts'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { cores, peakMegabytes, start } from '../processes.ts'
 
 /** A person's own commands over many records: the peak memory of each, its own bridge included. */
 export interface OwnData {
@@ -26,10 +27,16 @@ export async function measureOwnData(executable: string, folder: string, records
       stdout: 'ignore',
       stderr: 'ignore',
     })
+    // Not the figure at its end, which begins with the peak of this process.
+    let peak = 0
+    while (command.exitCode === null && command.signalCode === null) {
+      peak = readPeak(command.pid) ?? peak
+      await Bun.sleep(20)
+    }
     const code = await command.exited
     if (code !== 0) throw new Error(`${name} ended with ${code}`)
     const seconds = (performance.now() - startedMs) / 1000
-    return { name, seconds, peakMegabytes: command.resourceUsage()!.maxRSS / 1e6 }
+    return { name, seconds, peakMegabytes: peak }
   }
   const restore = ['restore', backups, '--key', full.account, '--write']
   try {
@@ -52,13 +59,25 @@ export async function measureOwnData(executable: string, folder: string, records
   }
 }
 
-/** Reads the line that names the account file of a sandbox. */
+/** Null once the process has ended. */
+function readPeak(pid: number): number | null {
+  try {
+    return peakMegabytes([pid])
+  } catch {
+    return null
+  }
+}
+
+/** Reads the line that names the account file of a sandbox, and removes its bridge, so that each command starts its own. */
 async function accountOf(output: ReadableStream<Uint8Array>): Promise<string> {
   let text = ''
   for await (const part of output.pipeThrough(new TextDecoderStream() as never) as AsyncIterable<string>) {
     text += part
     const [, path] = /^ {2}\. (\S+)$/m.exec(text) ?? []
-    if (path) return path
+    if (path) {
+      writeFileSync(path, readFileSync(path, 'utf8').replace(/^.*BRIDGE_URL=.*\n/m, ''))
+      return path
+    }
   }
   throw new Error('The sandbox has not named its account file')
 }
