@@ -52,7 +52,7 @@ describe.skipIf(firefoxPath === null)(
           folder: 'folderBBBBBB',
         },
       ])
-      await settle()
+      await world.sync()
     })
     afterAll(async () => {
       await world?.[Symbol.asyncDispose]()
@@ -60,12 +60,6 @@ describe.skipIf(firefoxPath === null)(
     })
 
     const call = <T>(name: string, ...args: unknown[]) => world.firefox.call<T>(name, ...args)
-
-    /** Syncs until Firefox has applied what it received and uploaded what it made of it. */
-    async function settle(): Promise<void> {
-      await world.sync()
-      await world.sync()
-    }
 
     /** What Firefox shows, as lines. */
     async function own(): Promise<string> {
@@ -205,17 +199,17 @@ describe.skipIf(firefoxPath === null)(
           })),
         ),
       ])
-      await settle()
+      await world.sync()
       const between = await expectAgreement()
       const seen: string[] = []
 
       await small.undo(added.saved!, {
         async onWrite() {
-          await settle()
+          await world.sync()
           seen.push(await expectAgreement())
         },
       })
-      await settle()
+      await world.sync()
 
       expect(between.split('\n')).toHaveLength(before.split('\n').length + 42)
       expect(new Set(seen).size).toBeGreaterThan(3)
@@ -227,10 +221,10 @@ describe.skipIf(firefoxPath === null)(
 
       const { problems, saved } = await client.edit(made)
       const wanted = shown(await client.tree())
-      await settle()
+      await world.sync()
       const after = await expectAgreement()
       const undone = await client.undo(saved!)
-      await settle()
+      await world.sync()
 
       expect([problems, undone.problems]).toEqual([[], []])
       expect(after).toBe(wanted)
@@ -261,7 +255,7 @@ describe.skipIf(firefoxPath === null)(
 
       const { problems, saved } = await racing.edit(made)
       const wanted = shown(await client.tree())
-      await settle()
+      await world.sync()
 
       const after = await expectAgreement()
       expect(after).toBe(wanted)
@@ -269,7 +263,7 @@ describe.skipIf(firefoxPath === null)(
       expect(after.split(name).length).toBeGreaterThanOrEqual(4)
       if (problems.length === 0 && !/twice/.test(pattern.source)) expect(pattern.test(after)).toBe(true)
       await client.undo(saved!)
-      await settle()
+      await world.sync()
       const undone = await expectAgreement()
       expect(undone.split(name).length).toBeGreaterThanOrEqual(4)
       for (const id of before.items.keys()) expect(undone).toContain(id)
@@ -278,7 +272,7 @@ describe.skipIf(firefoxPath === null)(
         { op: 'change', id: 'linktwoAAAAA', fields: { tags: ['kept'] } },
         { op: 'move', id: 'twiceAAAAAAA', folder: 'folderBBBBBB', after: null },
       ])
-      await settle()
+      await world.sync()
     })
 
     it('shows what somebody edits in the shell', async () => {
@@ -289,10 +283,10 @@ describe.skipIf(firefoxPath === null)(
         runWith(account, words, undefined, { XDG_STATE_HOME: dirname(account), ...more })
 
       const { errors, code } = await run(['edit', '--yes'], { EDITOR: `sed -i '${script}'` })
-      await settle()
+      await world.sync()
       const after = await expectAgreement()
       const undone = await run(['undo', '--write'])
-      await settle()
+      await world.sync()
 
       expect(errors).toContain('1 bookmark added, 1 renamed, 1 deleted\n')
       expect([code, undone.code]).toEqual([0, 0])
@@ -315,7 +309,7 @@ describe.skipIf(firefoxPath === null)(
         }
         await client.edit(made)
         const wanted = shown(await client.tree())
-        await settle()
+        await world.sync()
         expect(await expectAgreement()).toBe(wanted)
       }
     }, 120_000)
