@@ -224,6 +224,9 @@ describe('/v1/docs in Chromium', () => {
       faults.push(...found.map((fault) => `${name}, ${colorScheme}: ${fault}`))
     }
 
+    const copy = page.locator('.opblock-summary .copy-to-clipboard button').first()
+    await copy.focus()
+    const { width } = (await copy.boundingBox())!
     // The dialog first: with operations open, each step takes seconds.
     await page.locator('.model-container, .models button').first().click()
     await page.locator('.btn.authorize').click()
@@ -239,5 +242,6 @@ describe('/v1/docs in Chromium', () => {
     await look('tried, with models', 'light')
 
     expect(faults).toEqual([])
+    expect(width).toBeGreaterThan(20)
   })
 })
