@@ -64,25 +64,20 @@ describe('users whose storages hang', () => {
       await eventually('the storage holds as many calls as these users may have', () => held >= most)
 
       const outcomes: (number | string)[] = []
-      const waitedMs: number[] = []
       const readOften = async (user: Client, number: number) => {
         await Bun.sleep((everyMs / healthyCount) * number)
         for (let turn = 0; turn < readsOfEach; turn += 1) {
           const startedAtMs = performance.now()
           outcomes.push(await user.ask(route, 'GET', user.path('tabs')))
-          waitedMs.push(performance.now() - startedAtMs)
-          await Bun.sleep(Math.max(0, everyMs - waitedMs.at(-1)!))
+          await Bun.sleep(Math.max(0, everyMs - (performance.now() - startedAtMs)))
         }
       }
       await Promise.all(healthy.map(readOften))
 
       over.resolve()
       for (const socket of sockets) socket.destroy()
+      // A call that waits for a permit of a hung user is rejected.
       expect(outcomes).toEqual(Array(healthyCount * readsOfEach).fill(200))
-      // A call that waits for a permit of a hung user takes longer; a busy machine may delay a few.
-      expect(waitedMs.toSorted((left, right) => left - right)[waitedMs.length / 2]).toBeLessThan(
-        limits.waitMs / 2,
-      )
     },
   )
 })
