@@ -51,7 +51,7 @@ export function keepObtaining(store: CredentialStore) {
   const done = (async () => {
     for (; !stopping.signal.aborted; obtained++) {
       await credentials.obtain(someIdentity({ assertion: crypto.randomUUID() }))
-      await Bun.sleep(2)
+      await Bun.sleep(5)
     }
   })()
   return {

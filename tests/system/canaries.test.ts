@@ -126,7 +126,6 @@ describe('a bridge that handles secrets', () => {
     const provoke = async (world: CanaryWorld, fault: (echo: string) => Fault | null) => {
       const owner = world.newOwner()
       watchTokens(world)
-      await world.everyRequest(owner)
       for (const parity of [0, 1]) {
         world.storage.plan((request) => (request.index % 2 === parity ? fault(echoed(request)) : null))
         await world.everyRequest(owner)

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import type { ExchangePlan, ExchangeReport } from './exchange-trial.ts'
 
 // Use more of both before a release: EXCHANGES=10 REQUESTS=100000.
-const exchanges = Number(process.env.EXCHANGES ?? 2)
-const requests = Number(process.env.REQUESTS ?? 700)
+const exchanges = Number(process.env.EXCHANGES ?? 1)
+const requests = Number(process.env.REQUESTS ?? 400)
 const timeoutMs = 120_000 + exchanges * 10_000 + requests * 20
 
 /** A network namespace whose kernel settings can be changed, because the kernel moves connections. Some machines don't allow it. */
