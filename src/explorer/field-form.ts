@@ -43,7 +43,7 @@ export function fieldForm(fields: Field[], { name, submit: label, save, onClose 
     input.value = value
     return input
   })
-  const shown = fields.map(({ value }) => value)
+  const shown = inputs.map(({ value }) => value)
   const notes = fields.map(() => make('small', { class: 'elsewhere-now', role: 'status', dir: 'auto' }))
   const rows = fields.map(({ label: text, hint }, index) =>
     make(
@@ -92,7 +92,8 @@ export function fieldForm(fields: Field[], { name, submit: label, save, onClose 
 
   function update(now: Field[]): void {
     for (const [index, input] of inputs.entries()) {
-      const { value, type } = now.find(({ name }) => name === input.name) ?? fields[index]!
+      const { value: stored, type } = now.find(({ name }) => name === input.name) ?? fields[index]!
+      const value = inputText(stored)
       const isUntouched = input.value === shown[index]
       if (isUntouched) input.value = value
       else if (value !== shown[index] && value !== input.value)
@@ -110,4 +111,11 @@ export function fieldForm(fields: Field[], { name, submit: label, save, onClose 
   }
 
   return { element, update, focus, isTyped: () => typed().length > 0 }
+}
+
+/** What an input shows of a text: without line breaks, which a field keeps unless something else is typed into it. */
+function inputText(text: string): string {
+  const input = make('input')
+  input.value = text
+  return input.value
 }

@@ -73,6 +73,13 @@ const focused = (page: Page) =>
 
 const field = (page: Page, name: string) => page.locator(`.row .fields input[name=${name}]`)
 
+/** The records of a collection as stored. */
+async function storedOf(client: SyncClient, collection: string): Promise<unknown[]> {
+  const found: unknown[] = []
+  for await (const { stored } of client.collection(collection).records()) found.push(stored)
+  return found
+}
+
 /** Opens the form of a row with its button. */
 const change = (page: Page, title: string) =>
   row(page, title)
@@ -299,6 +306,47 @@ describe('other records', () => {
     expect(first).toMatchObject({ username: 'anna', hostname: 'https://shop.example', usernameField: '' })
     expect(Number(first!.timePasswordChanged)).toBeGreaterThan(1_700_000_000_000)
     expect(await recordsOf(other, 'passwords')).toHaveLength(2)
+  })
+
+  it('keep the line breaks that a field does not show, unless something else is typed into it', async () => {
+    const { page, other } = await open('bookmarks')
+    const loginId = '{11111111-1111-4111-8111-111111111111}'
+    const title = 'One\nTwo\r\n\tThree'
+    await other.edit([{ op: 'change', id: 'mail00000000', fields: { title } }])
+    await other.edit([{ op: 'change', id: loginId, fields: { username: 'an\nna', password: 'sec\nret' } }], {
+      collection: 'passwords',
+    })
+    await page.click('#refresh')
+    const bookmark = page.locator('.row').filter({ has: page.locator('[href$="mail00000000"]') })
+    await bookmark.getByText('Three').waitFor()
+    const before = await storedOf(other, 'bookmarks')
+
+    await bookmark.focus()
+    await page.keyboard.press('F2')
+    await page.keyboard.press('Enter')
+    await page.locator('.fields').waitFor({ state: 'detached' })
+    const untouched = [await storedOf(other, 'bookmarks'), await page.locator('#changes').isVisible()]
+    await page.keyboard.press('F2')
+    await field(page, 'keyword').fill('letters')
+    await page.keyboard.press('Enter')
+    await page.locator('#undo:visible').waitFor()
+    await choose(page, 'passwords')
+    await page
+      .getByRole('button', { name: /an\s+na/ })
+      .and(page.locator('.edit'))
+      .click()
+    await field(page, 'username').fill('bertha')
+    await page.keyboard.press('Enter')
+    await page.getByText('bertha').waitFor()
+
+    expect(untouched).toEqual([before, false])
+    expect((await other.tree()).items.get('mail00000000')).toMatchObject({ title, keyword: 'letters' })
+    const login = (await recordsOf(other, 'passwords')).find(({ id }) => id === loginId)
+    expect(login).toMatchObject({
+      username: 'bertha',
+      password: 'sec\nret',
+      timePasswordChanged: 1_600_000_000_000,
+    })
   })
 
   it('the history of a site and a form entry are deleted, and come back', async () => {
