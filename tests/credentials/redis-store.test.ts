@@ -189,22 +189,6 @@ describe('RedisStore with a server that hangs', () => {
   })
 })
 
-describe('RedisStore with a server that is slow', () => {
-  it('delays no request, and uses it once it is faster', async () => {
-    using slow = stores.startRelay(server.url)
-    const { store, seen } = await connectStore(slow.url)
-    const load = keepObtaining(store)
-    slow.delayMs = 300
-
-    await eventually('some commands timed out', () => seen.length >= 2)
-    slow.delayMs = 0
-    await eventually('it is in use', () => isInUse(store))
-    await load.stop()
-
-    expect(seen).toContain('timeout null')
-  })
-})
-
 describe('RedisStore with a server that rejects commands', () => {
   it('rejects writes to a full server and continues to read', async () => {
     const { store, seen } = await connectStore(server.url, patient)

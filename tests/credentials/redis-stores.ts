@@ -65,13 +65,11 @@ export function keepObtaining(store: CredentialStore) {
   }
 }
 
-/** A relay in front of a server, with an adjustable delay. */
+/** A relay in front of a server. */
 export function startRelay(url: string) {
   const relay = {
     /** The target port of new connections. */
     port: Number(new URL(url).port),
-    /** The delay of responses. */
-    delayMs: 0,
     url: '',
     [Symbol.dispose]: () => listener.stop(true),
   }
@@ -84,8 +82,7 @@ export function startRelay(url: string) {
           hostname: '127.0.0.1',
           port: relay.port,
           socket: {
-            data: (_, bytes) =>
-              void setTimeout((copy) => socket.write(copy), relay.delayMs, Buffer.from(bytes)),
+            data: (_, bytes) => void socket.write(Buffer.from(bytes)),
             close: () => void socket.end(),
           },
         })
