@@ -182,7 +182,10 @@ function editCase(chance: Chance): Record<'shown' | 'now' | 'wanted', SyncRecord
     const draw = (below: number) => chance.below(below)
     const forest = randomForest(draw)
     const now = recordsOf(changed(forest, draw, 'o'), 2000)
-    return { shown: recordsOf(forest), now, wanted: recordsOf(changed(forest, draw, 'n')), edits: [] }
+    const wanted = changed(forest, draw, 'n')
+    // Perhaps that of another address.
+    if (chance.isTrue(0.3)) chance.of([...wanted.shared.values()]).keyword = `key${chance.below(5)}`
+    return { shown: recordsOf(forest), now, wanted: recordsOf(wanted), edits: [] }
   }
   const odd = (): SyncRecord[] =>
     randomRecords(chance).bookmarks!.map((clear, index) => {

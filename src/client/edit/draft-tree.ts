@@ -228,6 +228,7 @@ export function normalAddress({ address }: Pick<Item, 'address'>): string {
   return addressOf({ bmkUri: address })
 }
 
-function normalKeyword({ keyword }: Item): string {
-  return keyword.toLowerCase()
+/** A keyword in the form that Firefox stores. */
+export function normalKeyword({ keyword }: Pick<Item, 'keyword'>): string {
+  return keyword.trim().toLowerCase()
 }

@@ -1,6 +1,6 @@
 import { isRoot, type Edit, type ItemFields, type Place } from './edit.ts'
 import { applyEdits, sameField } from './apply-edits.ts'
-import { normalAddress } from './draft-tree.ts'
+import { normalAddress, normalKeyword } from './draft-tree.ts'
 import { rootTitles } from '../bookmark-places.ts'
 import { stayingChildren } from './order.ts'
 import { below, isLink, type Item, type Tree } from './tree.ts'
@@ -12,11 +12,12 @@ export type WantedTree = Pick<Tree, 'items'>
  * The edits that lead from the tree that was shown to the one that is wanted: as few moves as possible, folders before their contents.
  * Applied to the tree that was shown, they result in the wanted one; applied to a later one, they keep what others have changed.
  */
-export function editsBetween(shown: Tree, wanted: WantedTree): Edit[] {
+export function editsBetween(shown: Tree, given: WantedTree): Edit[] {
+  const wanted = withMovedKeywords(shown, given)
   const places: Edit[] = []
   const changes: Edit[] = []
   const withKeyword = [...shown.items.values()].filter(({ keyword }) => keyword !== '')
-  const taken = new Map(withKeyword.map((item) => [item.keyword, normalAddress(item)]))
+  const taken = new Map(withKeyword.map((item) => [normalKeyword(item), normalAddress(item)]))
   const folders = [...rootTitles.keys()].filter((id) => wanted.items.has(id))
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
     const children = wanted.items.get(folder)!.children.filter((id) => wanted.items.has(id))
@@ -38,6 +39,25 @@ export function editsBetween(shown: Tree, wanted: WantedTree): Edit[] {
   const others = changes.filter((edit) => !hasAddress(edit))
   const edits = [...addresses, ...places, ...others, ...removals(shown, wanted)]
   return [...edits, ...sharedChanges(applyEdits(shown, edits).tree, wanted)]
+}
+
+/** A keyword belongs to one address: where one gets it, the one that had it is wanted without it. */
+function withMovedKeywords(shown: Tree, wanted: WantedTree): WantedTree {
+  const targets = new Map<string, string>()
+  const withKeyword = [...wanted.items.values()].filter(({ keyword }) => keyword !== '')
+  for (const item of withKeyword) {
+    const was = shown.items.get(item.id)
+    const isSame = was && sameField('keyword', was, item) && sameField('address', was, item)
+    if (!isSame) targets.set(normalKeyword(item), normalAddress(item))
+  }
+  const lost = withKeyword.filter((item) => {
+    const address = normalAddress(item)
+    return (targets.get(normalKeyword(item)) ?? address) !== address
+  })
+  if (lost.length === 0) return wanted
+  return {
+    items: new Map([...wanted.items, ...lost.map((item) => [item.id, { ...item, keyword: '' }] as const)]),
+  }
 }
 
 /** The tags and keywords that the edits leave otherwise than wanted, because an address gives its own to what is added or moved to it. */
@@ -66,7 +86,7 @@ function isShared(one: Item, other: Item): boolean {
 function addOf(item: Item, place: Place, taken: ReadonlyMap<string, string>): Edit {
   const { id, kind, title, tags, keyword, addedMs, record } = item
   const address = normalAddress(item)
-  const isFree = keyword !== '' && (taken.get(keyword) ?? address) === address
+  const isFree = keyword !== '' && (taken.get(normalKeyword(item)) ?? address) === address
   return {
     op: 'add',
     id,

@@ -206,6 +206,34 @@ describe('edit', () => {
   })
 
   it.each([
+    ['one that has another', '@own', 'toolbar', 'c'],
+    ['one that has none', '', 'menu', 'd'],
+  ])('moves a keyword to %s, and says so', async (_, own, parent, id) => {
+    const { run, write, clear } = await someone()
+    await write(
+      folder('menu', 'places', 'menu', 'news', 'a', 'line', 'odd', 'd'),
+      link('d', 'menu'),
+      link('c', 'toolbar', { keyword: 'own' }),
+    )
+    const { output } = await run(['edit', '--print'])
+    const lines = output.replace(new RegExp(`(<https://${id}\\S+) ${own}`), '$1 @K ')
+
+    const { errors, code } = await run(['edit', '--yes', '--file', '-'], {}, lines)
+
+    const place = parent === 'menu' ? 'Bookmarks Menu' : 'Bookmarks Toolbar'
+    const plan = errors.split('\n').slice(0, 4).toSorted()
+    expect(plan).toEqual([
+      '2 retagged',
+      'Saved: 2 retagged',
+      '~ Bookmarks Menu / "Title a" to #two words',
+      `~ ${place} / "Title ${id}" to @k`,
+    ])
+    expect([code, (await clear(id))!.keyword, (await clear('a'))!.keyword]).toEqual([0, 'k', undefined])
+    expect((await run(['undo', '--write'])).code).toBe(0)
+    expect([(await clear(id))!.keyword ?? '', (await clear('a'))!.keyword]).toEqual([own.slice(1), 'k'])
+  })
+
+  it.each([
     ['an editor that fails', 'exit 3', 'Nothing was changed: the editor'],
     ['an empty file', ': > "$1"', 'Nothing was changed: the file is empty'],
     ['an editor that is not there', 'nowhere "$1" 2>/dev/null', 'Nothing was changed: the editor'],

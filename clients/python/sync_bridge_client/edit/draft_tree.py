@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..addresses import address_of
+from ..fields import trimmed
 from .tree import Item, Tree
 
 
@@ -73,7 +74,7 @@ class DraftTree:
 
     def with_keyword(self, keyword: str) -> list[Item]:
         if self._by_keyword is None:
-            self._by_keyword = self._index(_normal_keyword)
+            self._by_keyword = self._index(normal_keyword)
         return self._found(self._by_keyword.get(keyword.lower(), {}))
 
     def add(self, item: Item, folder: str, after: str | None, before: str) -> None:
@@ -211,13 +212,13 @@ class DraftTree:
         if self._by_address is not None:
             _enter(self._by_address, normal_address(item), item.id)
         if self._by_keyword is not None:
-            _enter(self._by_keyword, _normal_keyword(item), item.id)
+            _enter(self._by_keyword, normal_keyword(item), item.id)
 
     def _leave(self, item: Item) -> None:
         if self._by_address is not None:
             self._by_address.get(normal_address(item), {}).pop(item.id, None)
         if self._by_keyword is not None:
-            self._by_keyword.get(_normal_keyword(item), {}).pop(item.id, None)
+            self._by_keyword.get(normal_keyword(item), {}).pop(item.id, None)
 
 
 def _enter(index: dict[str, dict[str, None]], key: str, item_id: str) -> None:
@@ -230,5 +231,6 @@ def normal_address(item: Item) -> str:
     return address_of({"bmkUri": item.address})
 
 
-def _normal_keyword(item: Item) -> str:
-    return item.keyword.lower()
+def normal_keyword(item: Item) -> str:
+    """A keyword in the form that Firefox stores."""
+    return trimmed(item.keyword).lower()

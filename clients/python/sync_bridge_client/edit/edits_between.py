@@ -1,11 +1,12 @@
 """The edits that lead from one tree to another."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..bookmark_places import ROOT_TITLES
 from .apply_edits import apply_edits, same_field
-from .draft_tree import normal_address
+from .draft_tree import normal_address, normal_keyword
 from .edits import AddEdit, ChangeEdit, Edit, MoveEdit, RemoveEdit, is_root
 from .order import staying_children
 from .tree import Item, Tree, below, is_link
@@ -18,9 +19,10 @@ def edits_between(shown: Tree, wanted: Tree) -> list[Edit]:
 
     Applied to the tree that was shown, they result in the wanted one; applied to a later one, they keep what others have changed.
     """
+    wanted = _with_moved_keywords(shown, wanted)
     places: list[Edit] = []
     changes: list[ChangeEdit] = []
-    taken = {item.keyword: normal_address(item) for item in shown.items.values() if item.keyword != ""}
+    taken = {normal_keyword(item): normal_address(item) for item in shown.items.values() if item.keyword != ""}
     folders = [root_id for root_id in ROOT_TITLES if root_id in wanted.items]
     while folders:
         folder = folders.pop()
@@ -44,6 +46,18 @@ def edits_between(shown: Tree, wanted: Tree) -> list[Edit]:
     others = [edit for edit in changes if "address" not in edit.fields]
     edits: list[Edit] = [*addresses, *places, *others, *_removals(shown, wanted)]
     return [*edits, *_shared_changes(apply_edits(shown, edits).tree, wanted)]
+
+
+def _with_moved_keywords(shown: Tree, wanted: Tree) -> Tree:
+    """A keyword belongs to one address: where one gets it, the one that had it is wanted without it."""
+    targets: dict[str, str] = {}
+    with_keyword = [item for item in wanted.items.values() if item.keyword != ""]
+    for item in with_keyword:
+        was = shown.items.get(item.id)
+        if was is None or not same_field("keyword", was, item) or not same_field("address", was, item):
+            targets[normal_keyword(item)] = normal_address(item)
+    lost = [item for item in with_keyword if targets.get(normal_keyword(item), normal_address(item)) != normal_address(item)]
+    return replace(wanted, items={**wanted.items, **{item.id: replace(item, keyword="") for item in lost}}) if lost else wanted
 
 
 def _shared_changes(result: Tree, wanted: Tree) -> list[Edit]:
@@ -70,7 +84,7 @@ def _add_of(item: Item, folder: str, after: str | None, before: str, taken: Mapp
     """Without a keyword that was shown at another address: that one is changed once it is there."""
     has_address = is_link(item.kind)
     address = normal_address(item)
-    is_free = item.keyword != "" and taken.get(item.keyword, address) == address
+    is_free = item.keyword != "" and taken.get(normal_keyword(item), address) == address
     return AddEdit(
         id=item.id,
         kind=item.kind,
