@@ -4,23 +4,29 @@ import { mergeChildren } from '../../../src/cli/data/restored-tree.ts'
 import { encryptPayload, keysRecord, toKeyBundle } from '../../../src/sandbox/crypto.ts'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
 import { clearBookmark as bookmark, clearFolder as folder } from '../../client/records.ts'
-import { encrypted, readableOf } from '../../support/records.ts'
+import { startTestBridge } from '../../support/bridge.ts'
+import { accountOf, encrypted, readableOf } from '../../support/records.ts'
 import { endAll, makeFolder } from '../../support/executable.ts'
-import { startSandbox } from '../../support/sandbox.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
 import type { ClearRecord } from '../../../src/client/crypto.ts'
 
-const sandbox = await startSandbox()
+// One that runs, because a bridge for each command takes most of the time.
+const bridge = await startTestBridge({
+  writable: ['bookmarks', 'passwords', 'history', 'forms', 'extension-storage'],
+})
+const { sandbox } = bridge
 afterAll(async () => {
-  await sandbox.stop()
+  await bridge.stop()
   endAll()
 })
 
-/** A user whose storage has only keys, and a folder with a backup of these records. */
-async function someone(name: string, collection: string, before: ClearRecord[]) {
+/** A user whose storage has only keys, and a folder with a backup of these records. Commands may start a bridge of their own. */
+async function someone(name: string, collection: string, before: ClearRecord[], startsBridge = false) {
   const user = sandbox.addUser(name)
   fillSampleData(sandbox, user, { isEmpty: true })
-  const account = accountFile(valuesOf(sandbox, user))
+  const account = accountFile(
+    startsBridge ? valuesOf(sandbox, user) : { ...accountOf(user), BRIDGE_URL: bridge.url },
+  )
   const folder = join(makeFolder(), 'backups')
   const write = async (...records: ClearRecord[]) => {
     const sealed = records.map((record) => encrypted(sandbox, user, collection, record))
@@ -454,7 +460,8 @@ describe('restore', () => {
   })
 
   it('restores a collection that Firefox does not have', async () => {
-    const { user, restore, now } = await someone('extended', 'notes', [{ id: 'note', text: 'kept' }])
+    const notes = [{ id: 'note', text: 'kept' }]
+    const { user, restore, now } = await someone('extended', 'notes', notes, true)
     sandbox.remove(user, 'notes')
 
     const { errors, code } = await restore()
