@@ -33,11 +33,12 @@ export async function commitOrUndo(
   let pauseMs: number = firstPauseMs
   for (; lastError !== null; pauseMs = Math.min(2 * pauseMs, maxPauseMs)) {
     // Concurrently, because a storage that hangs costs its timeout for each.
-    await Promise.all(parts.map((part) => part.resolveDoubt()))
+    const isTorn = parts.some(({ isVisible }) => isVisible)
+    await Promise.all(parts.map((part) => part.resolveDoubt(isTorn)))
     const mayComplete = () => lastError !== refused && !parts.some(({ isUndoing }) => isUndoing)
     // The last step may have been applied after all, and then needs no undo.
     if (mayComplete() && parts.every(({ isComplete }) => isComplete)) return true
-    const mayUndo = !parts.some(({ isLastStepInDoubt }) => isLastStepInDoubt)
+    const mayUndo = !parts.some(({ isDeletionInDoubt }) => isDeletionInDoubt)
     const endings = await Promise.all(
       parts.toReversed().map(async (part) => ({ part, ...(await part.undo(mayUndo)) })),
     )

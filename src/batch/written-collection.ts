@@ -13,7 +13,7 @@ import { isUnanswered, judge, type Doubt, type Verdict } from './doubt.ts'
 import { KnownCollection } from './known-collection.ts'
 import { Undo } from './undo.ts'
 import type { BulkStorage, RecordWrite, Snapshot } from '../domain/record-storage.ts'
-import { isWhole, type NumberedOperation } from './simulate.ts'
+import type { NumberedOperation } from './simulate.ts'
 
 /** The phases of a commit, in order. The uploads of all collections are visible before anything is deleted. */
 export type Phase = 'upload' | 'deletion'
@@ -39,6 +39,7 @@ export class WrittenCollection {
   #doubt: Doubt | null = null
   #fences = 0
   #undo: Undo | null = null
+  #isUndone = false
 
   constructor(
     private readonly storage: BulkStorage,
@@ -59,6 +60,11 @@ export class WrittenCollection {
   /** Whether the undo has begun; from then on, the collection is not committed. */
   get isUndoing(): boolean {
     return this.#undo?.hasBegun === true
+  }
+
+  /** Whether a part is visible, and not undone. */
+  get isVisible(): boolean {
+    return this.changes.visible !== null && !this.#isUndone
   }
 
   /** Whether a part may be visible, so that the others are completed. A timed-out write that was then not visible does not count. */
@@ -154,14 +160,14 @@ export class WrittenCollection {
 
   /**
    * Before an undo, checks whether a write in doubt was applied. If not, changes the collection, so that its condition fails should it
-   * arrive late. Skips a single write, which needs no undo. Never rejects.
+   * arrive late. Skips a single write, which needs no undo. Never rejects. `isTorn`: a step is visible, so this is tried until time is up.
    */
-  async resolveDoubt(): Promise<void> {
+  async resolveDoubt(isTorn: boolean): Promise<void> {
     if (!this.#needsResolution) return
     const { storage, collection, known, context } = this
     const verdict = context.hasSeveralSteps ? await this.#look() : 'unclear'
     if (verdict === 'unknown') return
-    this.#fences += 1
+    if (!isTorn) this.#fences += 1
     if (verdict === 'unclear') this.#fences = retries.fence.times
     else if (verdict === 'unapplied') {
       const fence = await storage
@@ -171,11 +177,9 @@ export class WrittenCollection {
     } else this.#doubt = null
   }
 
-  /** Whether a deletion in doubt could not be undone, because nothing was meant to follow it. */
-  get isLastStepInDoubt(): boolean {
-    const { records } = this.known.facts.view
-    const deletes = this.#needsResolution ? this.#doubt!.deletes : null
-    return deletes !== null && deletes.some((id) => !isWhole(records.get(id) ?? null))
+  /** Whether a deletion is in doubt. Until that is resolved, nothing is undone, or it could be applied without its uploads. */
+  get isDeletionInDoubt(): boolean {
+    return this.#needsResolution && this.#doubt!.deletes !== null
   }
 
   /**
@@ -188,7 +192,8 @@ export class WrittenCollection {
     if (!changes.visible) return { left: 'nothing', isFinal: true }
     if (!mayUndo) return { left: 'partial', isFinal: false }
     this.#undo ??= new Undo(storage, known, changes.visible)
-    if (await this.#undo.attempt()) return { left: 'undone', isFinal: true }
+    this.#isUndone = await this.#undo.attempt()
+    if (this.#isUndone) return { left: 'undone', isFinal: true }
     return { left: 'partial', isFinal: false }
   }
 

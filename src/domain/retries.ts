@@ -25,6 +25,6 @@ export const retries = {
   forward: { pausesMs: [100, 200, 600] },
   /** `batch/commit`: then undo and commit in turn, until one is complete. Long enough for a restart of the storage. */
   inTurn: { firstPauseMs: 250, maxPauseMs: 2000 },
-  /** `batch/written-collection`: preventing a lost write from being applied late. */
+  /** `batch/written-collection`: preventing a lost write from being applied late, when nothing else is visible; otherwise as `inTurn`. */
   fence: { times: 2 },
 } as const

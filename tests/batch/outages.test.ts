@@ -86,6 +86,55 @@ describe('runTransaction: a storage that is down for a while, during a batch ove
     },
   )
 
+  it.each(kinds)('is applied completely or not at all: only deletions fail for 10 s, %s', async (kind) => {
+    const storage = stored({ canStage: true })
+    const nothing = storage.contents()
+    const undisturbed = stored({ canStage: true })
+    await transact(undisturbed, operations)
+    const untilMs = storage.clock.now() + 10_000
+    // A fence is a deletion as well.
+    storage.fault = ({ name }) => (name === 'remove' && storage.clock.now() < untilMs ? kind : null)
+
+    const { failure, events } = await transact(storage, operations)
+
+    const isApplied = failure === null
+    expect(storage.contents()).toEqual(isApplied ? undisturbed.contents() : nothing)
+    expect(events.map((event) => event.kind)).not.toContain('unknown')
+    expect(events.map((event) => event.kind)).not.toContain('partial')
+  })
+
+  it.each([8000, 14_000])(
+    'is applied completely: its deletion arrives %d ms after it timed out',
+    async (lateMs) => {
+      const storage = stored({ canStage: true })
+      const { remove: removeRecords } = storage
+      let late: { atMs: number; given: Parameters<typeof removeRecords> } | null = null
+      let isFirst = true
+      storage.remove = async (...given) => {
+        if (isFirst) late = { atMs: storage.clock.now() + lateMs, given }
+        isFirst = false
+        throw new UpstreamError('timeout', 'Timed out', { applied: 'unknown' })
+      }
+      storage.fault = () => {
+        if (late && storage.clock.now() >= late.atMs) {
+          const { given } = late
+          late = null
+          void removeRecords.apply(storage, given)
+        }
+        return null
+      }
+
+      const { failure } = await transact(storage, [
+        put('c0', 'fresh', { payload: 'new' }),
+        remove('c1', 'gone'),
+      ])
+
+      expect(failure).toBeNull()
+      expect(storage.contents()).toMatchObject({ c0: { fresh: { payload: 'new' } } })
+      expect(storage.contents().c1).not.toHaveProperty('gone')
+    },
+  )
+
   it('reports a partial write if the storage does not recover', async () => {
     const storage = stored({ canStage: true })
     const isCommit = ({ name }: { name: string }) => name === 'commitStaged'
