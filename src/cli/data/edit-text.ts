@@ -61,6 +61,13 @@ export function hasTimestamp(text: string): boolean {
   return /^# As of [1-9]\d*\r?$/m.test(text)
 }
 
+/** Whether a line, without its indent, is that of an item as it was formatted. */
+function isLineOf(item: Item, line: string): boolean {
+  const mark = `^${escaped(item.id, idSpecial)}`
+  const text = line.trimEnd()
+  return text.endsWith(mark) && text.slice(0, -mark.length).trimEnd() === contentOf(item).trimEnd()
+}
+
 function contentOf(item: Item): string {
   const { kind, title, tags, keyword } = item
   if (kind === 'separator') return '---'
@@ -140,7 +147,10 @@ export function parseBookmarks(
     if (line.startsWith(asOfLine)) asOfMs = Number(line.slice(asOfLine.length)) || null
     if (line.trim() === '' || line.startsWith('#')) continue
     const { depth, content } = indentOf(line, number)
-    const { mark, fields } = readLine(content, number)
+    const { mark, body } = readLine(content, number)
+    const marked = mark === null || !scope.has(mark) ? undefined : shown.items.get(mark)
+    // Accounts have bookmarks that Firefox would refuse now: what is unchanged is not checked.
+    const fields = marked && isLineOf(marked, content) ? marked : readContent(body, number)
     if (depth < goneDepth) goneDepth = Infinity
     if (mark !== null && shown.deleted.has(mark)) {
       gone.push(fields.title || fields.address)
@@ -219,11 +229,14 @@ interface LineFields {
   kind: ItemKind
   title: string
   address: string
-  tags: string[]
+  tags: readonly string[]
   keyword: string
 }
 
 function itemOf(id: string, fields: LineFields, was: Item | undefined, number: number): Item {
+  if (was && was === fields) return was
+  if (fields.kind === 'bookmark' && fields.address === '')
+    throw new TextError(number, 'the address is missing')
   if (!was)
     return {
       ...fields,
@@ -244,8 +257,8 @@ function itemOf(id: string, fields: LineFields, was: Item | undefined, number: n
   return { ...was, ...fields, kind, title, address: kind === 'livemark' ? was.address : fields.address }
 }
 
-/** Reads a line without its indent. */
-function readLine(content: string, number: number): { mark: string | null; fields: LineFields } {
+/** Reads a line without its indent. `body` is what is before the mark. */
+function readLine(content: string, number: number): { mark: string | null; body: Line } {
   const line = unescaped(content, number)
   const at = markAt(line.mask)
   const mark =
@@ -256,7 +269,7 @@ function readLine(content: string, number: number): { mark: string | null; field
           .join('')
           .trim()
   const rest = at === null ? line.mask : line.mask.slice(0, at)
-  return { mark, fields: readContent(trimmed(line, 0, rest.length), number) }
+  return { mark, body: trimmed(line, 0, rest.length) }
 }
 
 /** A line, as characters, and a mask of the same length in which the escaped ones have no meaning. */
@@ -315,7 +328,6 @@ function readContent(line: Line, number: number): LineFields {
     const title = trimmed(line, 0, start).chars.join('')
     const address = trimmed(line, start + 1, end).chars.join('')
     const { tags, keyword } = readMarks(trimmed(line, end + 1, mask.length), number)
-    if (address === '') throw new TextError(number, 'the address is missing')
     const kind = /^place:/i.test(address) ? 'query' : 'bookmark'
     return { kind, title, address, tags, keyword }
   }

@@ -129,6 +129,45 @@ describe('edit', () => {
     expect((await records()).every(({ stored }) => stored.last_modified > 0)).toBe(true)
   })
 
+  it('does not check what is unchanged, and checks it once it is changed', async () => {
+    const { run, write, records } = await someone()
+    const odd: object[] = [
+      { bmkUri: undefined },
+      { bmkUri: 'http://[bad' },
+      { bmkUri: 'place:sort=8' },
+      { title: 'x'.repeat(5000) },
+      { tags: ['', 'x'.repeat(200)] },
+      { keyword: ' K k' },
+    ]
+    await write(
+      folder('mobile', 'places', 'mobile', ...odd.map((_, index) => `odd${index}`)),
+      ...odd.map((fields, index) => link(`odd${index}`, 'mobile', fields)),
+    )
+    const before = await records()
+    const { output } = await run(['edit', '--print'])
+    const change = (from: string | RegExp, to: string) =>
+      run(['edit', '--yes', '--file', '-'], {}, output.replace(from, to))
+
+    const same = await change('', '')
+    const untidy = await change(/ +\^/g, '\t^')
+    const unread = await records()
+    const other = await change('Title a', 'Other')
+    const checked = await change('Title odd0', 'Named')
+    await write(folder('mobile', 'places', 'mobile'), { id: 'odd0', deleted: true })
+    const gone = await change('', '')
+
+    expect([same.errors, same.code, untidy.errors, untidy.code]).toEqual([
+      'Nothing to change\n',
+      0,
+      'Nothing to change\n',
+      0,
+    ])
+    expect(unread).toEqual(before)
+    expect([other.code, other.errors]).toEqual([0, expect.stringContaining('Saved: 1 renamed\n')])
+    expect([checked.code, checked.errors]).toEqual([1, expect.stringContaining('the address is missing')])
+    expect([gone.code, gone.errors]).toEqual([3, expect.stringContaining('"Title odd0" was deleted by')])
+  })
+
   it('saves what the editor has changed, after showing it, and takes it back', async () => {
     const { edit, run, shape, records, clear, saved, account } = await someone()
     const before = await shape()
