@@ -8,6 +8,7 @@
  * A backslash makes the next character an ordinary one, so a title may contain anything.
  */
 import { rootTitles } from '../../client/bookmark-places.ts'
+import { itemLabel } from '../../client/edit/edit.ts'
 import { newId } from '../../client/edit/models.ts'
 import { below, type Item, type ItemKind, type Tree } from '../../client/edit/tree.ts'
 import { textOf } from '../../client/fields.ts'
@@ -252,9 +253,13 @@ function itemOf(id: string, fields: LineFields, was: Item | undefined, number: n
   const kind = was.kind === 'query' || was.kind === 'livemark' ? was.kind : fields.kind
   if (kind !== was.kind || (fields.kind !== 'bookmark' && fields.kind !== was.kind))
     throw new TextError(number, `^${id} is a ${was.kind}, and can't become a ${fields.kind}`)
-  // Firefox shows translated titles of the roots.
-  const title = rootTitles.has(id) ? was.title : fields.title
-  return { ...was, ...fields, kind, title, address: kind === 'livemark' ? was.address : fields.address }
+  const refuse = (reason: string) => {
+    throw new TextError(number, `Cannot change ${itemLabel(was, id)}: ${reason}`)
+  }
+  if (rootTitles.has(id) && fields.title !== was.title) refuse('it is a root folder')
+  if (kind !== 'livemark') return { ...was, ...fields, kind }
+  if (fields.address !== addressOfItem(was)) refuse("a livemark's address can't be changed")
+  return { ...was, ...fields, kind, address: was.address }
 }
 
 /** Reads a line without its indent. `body` is what is before the mark. */

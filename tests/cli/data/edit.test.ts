@@ -325,6 +325,30 @@ describe('edit', () => {
     expect([code, await shape()]).toEqual([1, before])
   })
 
+  it.each([
+    ['the address of a livemark', '<https://feed', '<https://new', `"Feed": a livemark's address`],
+    ['the address and title of a livemark', 'Feed <https://feed', 'New <https://new', `"Feed": a livemark's`],
+    ['the title of a root', 'Mobile Bookmarks/', 'My Mobile/', '"Mobile Bookmarks": it is a root folder'],
+  ])('refuses to change %s, by the line', async (_, from, to, problem) => {
+    const { run, write, shape } = await someone()
+    const livemark = { id: 'feed', type: 'livemark', parentid: 'mobile', title: 'Feed' }
+    await write(folder('mobile', 'places', 'mobile', 'feed'), {
+      ...livemark,
+      feedUri: 'https://feed.example/',
+    })
+    const before = await shape()
+    const { output } = await run(['edit', '--print'])
+    const lines = output.replace(from, to)
+    const number = lines.split('\n').findIndex((line) => line.includes(to)) + 1
+
+    const { errors, code } = await run(['edit', '--yes', '--file', '-'], {}, lines)
+    const renamed = await run(['edit', '--yes', '--file', '-'], {}, output.replace('Feed', 'Renamed'))
+
+    expect(errors).toContain(`line ${number}: Cannot change ${problem}`)
+    expect([code, renamed.errors.split('\n')[1]]).toEqual([1, '1 renamed'])
+    expect(await shape()).toBe(before.replace('|Feed|', '|Renamed|'))
+  })
+
   it('keeps what another device changes while the editor is open, and names what both changed', async () => {
     const { account, write, shape, records, clear } = await someone()
     const marker = join(dirname(account), 'opened')
