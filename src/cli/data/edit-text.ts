@@ -52,14 +52,14 @@ export function formatBookmarks(tree: Tree, folder: Item | null, asOfMs: number)
       add(item, depth)
     }
   }
-  return `${header}${asOfLine}${asOfMs}\n\n${lines.join('')}`
+  return `${header}# As of ${asOfMs}, ${lines.length - tops.length} items\n\n${lines.join('')}`
 }
 
-const asOfLine = '# As of '
+const asOfLine = /^# As of ([1-9]\d*), (\d+) items\r?$/m
 
 /** Whether a text says when it was formatted. */
 export function hasTimestamp(text: string): boolean {
-  return /^# As of [1-9]\d*\r?$/m.test(text)
+  return asOfLine.test(text)
 }
 
 /** Whether a line, without its indent, is that of an item as it was formatted. */
@@ -113,6 +113,8 @@ export interface ParsedBookmarks {
   gone: string[]
   /** The timestamp of the collection when it was formatted; null if the file does not say. */
   asOfMs: number | null
+  /** How many of the items that were formatted have no line; 0 if the file does not say. */
+  missing: number
 }
 
 /**
@@ -140,12 +142,14 @@ export function parseBookmarks(
   /** The folders that contain the next line, by depth. */
   const open: { id: string; children: string[] }[] = []
   let asOfMs: number | null = null
+  let formatted = 0
   for (const [index, line] of text
     .replace(/^\uFEFF/, '')
     .split(/\r?\n/)
     .entries()) {
     const number = index + 1
-    if (line.startsWith(asOfLine)) asOfMs = Number(line.slice(asOfLine.length)) || null
+    const asOf = asOfLine.exec(line)
+    if (asOf) [asOfMs, formatted] = [Number(asOf[1]), Number(asOf[2])]
     if (line.trim() === '' || line.startsWith('#')) continue
     const { depth, content } = indentOf(line, number)
     const { mark, body } = readLine(content, number)
@@ -195,7 +199,8 @@ export function parseBookmarks(
     const root = shown.items.get(id)
     if (root && !items.has(id)) items.set(id, { ...root, children: [] })
   }
-  return { items, lineOf, newIds, gone, asOfMs }
+  const listed = [...lineOf.keys()].filter((id) => !isTop(id, folder)).length - newIds.length + gone.length
+  return { items, lineOf, newIds, gone, asOfMs, missing: Math.max(0, formatted - listed) }
 }
 
 function isTop(id: string, folder: Item | null): boolean {

@@ -210,6 +210,8 @@ function readGiven(path: string): string {
 interface Wish {
   edits: Edit[]
   asOfMs: number | null
+  /** How many of the items that were shown have no line. */
+  missing: number
   /** What was not taken from the lines, as sentences. */
   left: string[]
 }
@@ -225,24 +227,27 @@ function readEdits(text: string, { tree, folder }: Shown, log: UndoLog): Wish {
   const invalid = applyEdits(tree, edits).problems.find(({ code }) => code === 'invalid')
   if (invalid) throw new TextError(wanted.lineOf.get(invalid.id) ?? 0, invalid.message)
   const left = wanted.gone.map((title) => `${JSON.stringify(title)} was deleted by another device meanwhile`)
-  return { edits, asOfMs: wanted.asOfMs, left }
+  return { edits, asOfMs: wanted.asOfMs, missing: wanted.missing, left }
 }
 
 /** Without the edits of what other devices have changed since the lines were printed: what it was then is unknown. */
-function keepNewer({ edits, asOfMs, left }: Wish, { tree }: Shown): Wish {
-  const isNewer = (id: string) => (tree.items.get(id)?.modifiedMs ?? 0) > asOfMs!
-  const kept = edits.flatMap((edit): Edit[] => {
+function keepNewer(wish: Wish, { tree }: Shown): Wish {
+  const isNewer = (id: string) => (tree.items.get(id)?.modifiedMs ?? 0) > wish.asOfMs!
+  const edits = wish.edits.flatMap((edit): Edit[] => {
+    if (edit.op === 'add') return [edit]
+    if (isNewer(edit.id)) return []
     // Without what was not shown, it keeps the folders of that.
-    if (edit.op === 'remove' && !isNewer(edit.id))
-      return [{ ...edit, shown: edit.shown!.filter((id) => !isNewer(id)) }]
-    if (edit.op === 'add' || !isNewer(edit.id)) return [edit]
-    const { title, address } = tree.items.get(edit.id)!
-    left.push(
-      `${JSON.stringify(title || address)} was changed by another device since the lines were printed: it stays`,
-    )
-    return []
+    return edit.op === 'remove' ? [{ ...edit, shown: edit.shown!.filter((id) => !isNewer(id)) }] : [edit]
   })
-  return { edits: kept, asOfMs, left }
+  const removed = edits.flatMap((edit) => (edit.op === 'remove' ? [edit.id, ...edit.shown!] : []))
+  // If these are all that has no line any more, what else has none was added after the lines were printed.
+  const isOther = (edit: Edit) => edit.op !== 'remove' || removed.length < wish.missing
+  const isLeft = (edit: Edit) => edit.op !== 'add' && isNewer(edit.id) && isOther(edit)
+  const left = wish.edits.filter(isLeft).map((edit) => {
+    const { title, address } = tree.items.get(edit.id!)!
+    return `${JSON.stringify(title || address)} was changed by another device since the lines were printed: it stays`
+  })
+  return { ...wish, edits, left: [...wish.left, ...left] }
 }
 
 /** Shows the plan, asks, and saves. */

@@ -433,13 +433,31 @@ describe('edit', () => {
     expect(errors).toContain(
       '"Theirs" was changed by another device since the lines were printed: it stays\n',
     )
-    expect(errors).toContain(
-      '"Title z" was changed by another device since the lines were printed: it stays\n',
-    )
     expect(errors).toContain('Saved: 1 deleted\n')
     expect(code).toBe(3)
     expect([await clear('a'), await clear('z')]).toMatchObject([{ title: 'Theirs' }, { title: 'Title z' }])
     expect(without.errors).toContain('The lines do not say when they were printed')
+  })
+
+  it('keeps what another device adds after the lines were printed, and still names what it changes', async () => {
+    const { run, write, clear } = await someone()
+    const { output } = await run(['edit', '--print'])
+    await write(folder('toolbar', 'places', 'toolbar', 'z', 'c'), link('z', 'toolbar'))
+    const give = (lines: string) => run(['edit', '--yes', '--file', '-'], {}, lines)
+
+    const same = await give(output)
+    const edited = await give(output.replace('Title a', 'Mine').replace(/^.*\^line\n/m, ''))
+    await write(link('c', 'toolbar', { title: 'Theirs' }))
+    const both = await give(output.replace(/^.*\^c\n/m, ''))
+
+    expect([same.errors, same.code]).toEqual(['Nothing to change\n', 0])
+    expect([edited.errors.split('\n').at(-3), edited.code]).toEqual(['Saved: 1 renamed, 1 deleted', 0])
+    expect(both.errors).toContain('"Theirs" was changed by another device since the lines were printed')
+    expect([both.code, (await clear('c'))!.title, (await clear('toolbar'))!.children]).toEqual([
+      3,
+      'Theirs',
+      ['z', 'c'],
+    ])
   })
 
   it('says that its file cannot be written', async () => {
