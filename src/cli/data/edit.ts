@@ -43,6 +43,7 @@ export const editCommand: CommandFactory = (perform) =>
       perform((host, options) => {
         const { folder, print = false, file, yes = false, delete: deletes, undo, ...given } = options
         if (print && file !== undefined) throw new UsageError('Use either --print or --file')
+        if (deletes !== undefined && !yes) throw new UsageError('Use --delete only with --yes')
         return withAccount(given, host, { writes: print ? [] : ['bookmarks'] }, async (session) => {
           for (const path of takeAbandonedEdits(host))
             session.tell(`An edit was interrupted. ${keptLines(path)}`)

@@ -286,6 +286,16 @@ describe('edit', () => {
     expect([code, await shape()]).toEqual([1, before])
   })
 
+  it('takes --delete only with --yes', async () => {
+    const { account, edit } = await someone()
+    const opened = join(dirname(account), 'opened')
+
+    const { errors, code } = await edit(`touch ${opened}`, '--delete', '1')
+
+    expect([code, errors.split('\n')[0]]).toEqual([2, 'sync-bridge: Use --delete only with --yes'])
+    expect(existsSync(opened)).toBe(false)
+  })
+
   it('opens a file that it cannot read again, with the error in it', async () => {
     const { edit, account, clear } = await someone()
     const seen = join(dirname(account), 'seen')
