@@ -680,7 +680,10 @@ describe('edits', () => {
     const cases = Array.from({ length: count }, (_, seed) => editCase(new Chance(seed)))
     const asSent = (records: SyncRecord[]) =>
       records.map(({ stored, clear }) => ({ id: stored.id, version: stored.last_modified, clear }))
-    const input = cases.map(({ shown, now, wanted, edits }) => ({
+    // Half of them are taken as those of an undo.
+    const wasStored = (index: number) => index % 2 === 1
+    const input = cases.map(({ shown, now, wanted, edits }, index) => ({
+      wasStored: wasStored(index),
       shown: asSent(shown),
       now: asSent(now),
       wanted: asSent(wanted),
@@ -692,8 +695,8 @@ describe('edits', () => {
     let writes = 0
     for (const [index, { shown, now, wanted, edits }] of cases.entries()) {
       const [before, present] = [readTree(shown), readTree(now)]
-      const between = editsBetween(before, readTree(wanted))
-      const { tree, problems } = applyEdits(present, [...between, ...edits], before)
+      const between = editsBetween(before, readTree(wanted), wasStored(index))
+      const { tree, problems } = applyEdits(present, [...between, ...edits], before, wasStored(index))
       const expected = {
         edits: between.map(inPython),
         problems: problems.map(({ code, id, message }) => [code, id, message]),
@@ -703,6 +706,30 @@ describe('edits', () => {
       writes += expected.writes.length
     }
     expect(writes).toBeGreaterThan(count)
+  })
+
+  itWithPython(`are taken back exactly, also what Firefox would not take${why}`, async () => {
+    const odd = [
+      { id: 'none', bmkUri: '', tags: ['t'], keyword: 'k' },
+      { id: 'bad', bmkUri: 'http://[bad' },
+      { id: 'long', bmkUri: 'HTTPS://long.example', title: 't'.repeat(5000) },
+      { id: 'tags', bmkUri: 'https://tags.example/', tags: [' One', 'one', 'g'.repeat(101), ''] },
+      { id: 'good', bmkUri: 'https://good.example/' },
+    ].map((each) => ({ type: 'bookmark', title: each.id, tags: [], parentid: 'menu', ...each }))
+    const inside = { ...odd[4]!, id: 'inside', title: 'inside', parentid: 'folder' }
+    const folder = { id: 'folder', type: 'folder', title: 'F', parentid: 'menu', children: ['inside'] }
+    const children = [...odd.map(({ id }) => id), 'folder']
+    const menu = { id: 'menu', type: 'folder', title: 'menu', parentid: 'places', children }
+    const { file } = await someone(menu, folder, inside, ...odd)
+    proxy.plan(() => null)
+
+    const { outcome } = await play('undone', file)
+
+    expect(outcome).toEqual([
+      [[], true],
+      [[], true],
+      [['Cannot put "inside" into "F": it is no folder'], 'good'],
+    ])
   })
 
   itWithPython(`are written, and taken back${why}`, async () => {

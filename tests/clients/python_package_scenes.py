@@ -287,8 +287,9 @@ def edits() -> Any:
     results: List[Any] = []
     for case in json.load(sys.stdin):
         shown, now, wanted = (read_tree(stored_records(case[name])) for name in ("shown", "now", "wanted"))
-        between = edits_between(shown, wanted)
-        applied = apply_edits(now, [*between, *map(edit_of, case["edits"])], shown)
+        was_stored = case["wasStored"]
+        between = edits_between(shown, wanted, was_stored)
+        applied = apply_edits(now, [*between, *map(edit_of, case["edits"])], shown, was_stored)
         results.append(
             {
                 "edits": [shape(edit) for edit in between],
@@ -324,6 +325,32 @@ def edited() -> Any:
             c.undo(result.saved)
         steps.append(state())
     return {"steps": steps, "written": [result.written for result in (added, changed, login, removed)], "id": new_id != ""}
+
+
+def undone() -> Any:
+    """Deletes and changes bookmarks that Firefox would not take, and renames another: what there is to say after each undo, and is there."""
+    c = client()
+
+    def state() -> List[Dict[str, Any]]:
+        clear = [record.clear for record in c.collection("bookmarks").records() if is_readable(record) and record.clear]
+        return sorted(clear, key=lambda record: record["id"])
+
+    before = state()
+    outcomes: List[Any] = []
+    odd = [record["id"] for record in before if record["type"] == "bookmark"]
+    rename = ChangeEdit("good", {"title": "New"})
+    new = {"title": "New", "address": "https://new.example/", "tags": ["new"], "keyword": "new"}
+    for edits in ([RemoveEdit(each) for each in odd if each != "good"], [ChangeEdit(each, new) for each in odd]):
+        result = c.edit([*edits, rename])
+        undone = c.undo(result.saved) if result.saved else None
+        outcomes.append([[problem.message for problem in undone.problems] if undone else None, state() == before])
+    result = c.edit([rename, RemoveEdit("inside")])
+    folder = next(record for record in before if record["id"] == "folder")
+    # Firefox never makes a bookmark of a folder, but other programs do.
+    c.transaction([TransactionRequest("PUT", "bookmarks", "folder", data={"payload": c.encrypt("bookmarks", {**folder, "type": "bookmark"})})])
+    undone = c.undo(result.saved) if result.saved else None
+    outcomes.append([[problem.message for problem in undone.problems] if undone else None, c.tree().items["good"].title])
+    return outcomes
 
 
 def divided() -> Any:

@@ -58,7 +58,7 @@ export async function showOrMake(
   return { isWhole: made.problems.length === 0, summary }
 }
 
-/** The same for changes that are made one after the other, because together they are too many. */
+/** The same for changes that lead back to what was stored; one after the other, because together they are too many. */
 export async function showOrMakeAll(
   session: Session,
   changes: AsyncIterable<Change>,
@@ -71,10 +71,10 @@ export async function showOrMakeAll(
   try {
     for await (const change of changes) {
       const { collection, edits, shown } = change
-      const described = describe(change)
+      const described = describe(change, true)
       await printLines(host, described.lines)
       const isWritten = write && described.summary !== ''
-      const made = isWritten ? await log.savePart(edits, { collection, shown, inParts: true }) : null
+      const made = isWritten ? await log.savePart(edits, { collection, shown, wasStored: true }) : null
       problems.push(...(made ? made.problems.map(({ message }) => message) : described.problems))
       const isLeft = made !== null && made.saved === null
       if (!isLeft) totals.add(collection, described.summary)
@@ -131,14 +131,13 @@ class Totals {
 }
 
 /** What a change would do, without a secret. */
-function describe({ collection, edits, shown, now }: Change): {
-  lines: string[]
-  summary: string
-  problems: string[]
-} {
+function describe(
+  { collection, edits, shown, now }: Change,
+  wasStored = false,
+): { lines: string[]; summary: string; problems: string[] } {
   if (collection === 'bookmarks') {
     const tree = readTree(now)
-    const applied = applyEdits(tree, edits as Edit[], readTree(shown))
+    const applied = applyEdits(tree, edits as Edit[], readTree(shown), wasStored)
     const problems = applied.problems.map(({ message }) => message)
     return { ...planOf(tree, applied.tree), problems }
   }

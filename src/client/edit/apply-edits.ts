@@ -1,7 +1,7 @@
 import { addressOf } from '../addresses.ts'
 import { readBookmark } from '../record-readers.ts'
 import { textOf } from '../fields.ts'
-import { DraftTree } from './draft-tree.ts'
+import { DraftTree, normalKeyword } from './draft-tree.ts'
 import {
   invalidity,
   isRoot,
@@ -32,10 +32,17 @@ export interface Applied {
  * one set of tags and one keyword for each address.
  *
  * `shown`: the tree that the edits were made for. A field that has another value in `tree` was changed by another device, and stays.
+ * `wasStored`: whether what the edits set was stored before, as in an undo: it is not checked as new input, and written as it was.
  */
-export function applyEdits(tree: Tree, edits: readonly Edit[], shown: Tree = tree): Applied {
+export function applyEdits(
+  tree: Tree,
+  edits: readonly Edit[],
+  shown: Tree = tree,
+  wasStored = false,
+): Applied {
   const draft = new DraftTree(tree)
-  const work: Work = { tree, shown, edits, draft, goals: goalsOf(edits), unmoved: new Map(), problems: [] }
+  const goals = goalsOf(edits)
+  const work: Work = { tree, shown, edits, wasStored, draft, goals, unmoved: new Map(), problems: [] }
   for (const edit of edits) {
     if (edit.op === 'add') add(work, edit)
     else if (edit.op === 'change') change(work, edit)
@@ -50,6 +57,7 @@ interface Work {
   tree: Tree
   shown: Tree
   edits: readonly Edit[]
+  wasStored: boolean
   draft: DraftTree
   /** What the edits want in the end, by id: if it is there already, no other device has changed it. */
   goals: Map<string, Partial<ItemFields> & { parent?: string }>
@@ -72,7 +80,7 @@ function report({ problems }: Work, edit: Edit, code: ProblemCode, id: string, m
 }
 
 function add(work: Work, edit: AddEdit): void {
-  const { draft, tree } = work
+  const { draft, tree, wasStored } = work
   const { id, kind = 'bookmark', folder = 'unfiled', record = {} } = edit
   const invalid = (reason: string) =>
     report(
@@ -86,31 +94,27 @@ function add(work: Work, edit: AddEdit): void {
   // It was added before.
   if (draft.get(id)) return
   if (tree.unreadable.has(id)) return invalid('a record that cannot be decrypted has its id')
-  const fields = normalFields({ title: edit.title ?? '', tags: edit.tags ?? [], keyword: edit.keyword ?? '' })
-  const address = isLink(kind) ? normalFields({ address: edit.address ?? '' }).address : ''
-  const reason = invalidity(kind, {
-    ...fields,
-    tags: edit.tags ?? [],
-    ...(isLink(kind) && { address: edit.address ?? '' }),
-  })
+  const { title = '', tags = [], keyword = '' } = edit
+  const given = { title, tags, keyword, address: isLink(kind) ? (edit.address ?? '') : '' }
+  const fields = wasStored ? given : normalFields(given)
+  const { address } = fields
+  const reason = wasStored ? null : invalidity(kind, { ...given, keyword: fields.keyword })
   if (reason !== null) return invalid(reason)
   if (!hasFolder(work, edit, id, folder)) return
   const same = isLink(kind) ? draft.withAddress(address) : []
-  const keyword = sharedKeyword(same) || freeKeyword(work, edit, id, fields.keyword)
   const item: Item = {
     ...blank,
     ...fields,
     id,
     kind,
-    address,
-    keyword,
-    tags: uniqueTags([...same.flatMap(({ tags }) => tags), ...fields.tags]),
+    keyword: sharedKeyword(same) || freeKeyword(work, edit, id, fields.keyword),
+    tags: sharedTags([...same, fields]),
     addedMs: edit.addedMs ?? readBookmark(record).addedMs,
     record: { ...record, id },
     version: versionOf(tree, id),
   }
   draft.add(item, { ...edit, folder })
-  setShared(work, address, item)
+  setShared(work, item, item)
 }
 
 const blank: Item = {
@@ -131,33 +135,43 @@ const blank: Item = {
 
 /** The keyword, unless another address has it, which would lose it. */
 function freeKeyword(work: Work, edit: AddEdit, id: string, keyword: string): string {
-  if (keyword === '' || work.draft.withKeyword(keyword).length === 0) return keyword
+  if (keyword === '' || withNewKeyword(work, keyword).length === 0) return keyword
   const message = `Added without its keyword ${JSON.stringify(keyword)}, which another address has`
   report(work, edit, 'changed', id, message)
   return ''
 }
 
+/** The bookmarks with a keyword; for an undo, only those that another device has given it: the others have it again. */
+function withNewKeyword({ draft, tree, shown, wasStored }: Work, keyword: string): Item[] {
+  const isIn = ({ items }: Tree, id: string) =>
+    normalKeyword({ keyword: items.get(id)?.keyword ?? '' }) === normalKeyword({ keyword })
+  const isNew = (id: string) => isIn(tree, id) && !isIn(shown, id)
+  return draft.withKeyword(keyword).filter(({ id }) => !wasStored || isNew(id))
+}
+
 function change(work: Work, edit: ChangeEdit): void {
   const { id } = edit
+  const { wasStored } = work
   const item = existing(work, edit, id)
   if (!item) return
-  const invalid = isRoot(item) ? 'it is a root folder' : invalidity(item.kind, edit.fields)
+  const checked = wasStored ? {} : edit.fields
+  const invalid = isRoot(item) ? 'it is a root folder' : invalidity(item.kind, checked)
   if (invalid !== null)
     return report(work, edit, 'invalid', id, `Cannot change ${itemLabel(item, id)}: ${invalid}`)
   const { title, address, tags, keyword } = unconflicted(work, edit)
   if (title !== undefined && title !== item.title) work.draft.change(id, { title })
-  if (address !== undefined && address !== addressOf({ bmkUri: item.address }))
-    changeAddress(work, item, address)
-  const { address: present, ...shared } = work.draft.get(id)!
+  const known = wasStored ? item.address : addressOf({ bmkUri: item.address })
+  if (address !== undefined && address !== known) changeAddress(work, item, address)
+  const present = work.draft.get(id)!
   if (tags === undefined && keyword === undefined) return
-  if (keyword !== undefined && keyword !== '') takeKeyword(work, present, keyword)
-  setShared(work, present, { tags: tags ?? shared.tags, keyword: keyword ?? shared.keyword })
+  if (keyword !== undefined && keyword !== '') takeKeyword(work, present.address, keyword)
+  setShared(work, present, { tags: tags ?? present.tags, keyword: keyword ?? present.keyword })
 }
 
 /** The fields to change, without those that another device has changed, which are reported. */
 function unconflicted(work: Work, edit: ChangeEdit): Partial<ItemFields> {
   const { id, fields } = edit
-  const wanted: Partial<ItemFields> = normalFields(fields)
+  const wanted: Partial<ItemFields> = work.wasStored ? { ...fields } : normalFields(fields)
   const now = work.tree.items.get(id)
   const was = work.shown.items.get(id)
   for (const name of fieldNames) {
@@ -181,28 +195,36 @@ export function sameField(name: keyof ItemFields, one: ItemFields, other: ItemFi
 }
 
 /** Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark. */
-function changeAddress(work: Work, { id, address: former, tags, keyword }: Item, address: string): void {
-  const others = work.draft.withAddress(address)
+function changeAddress(work: Work, item: Item, address: string): void {
+  const { id, address: former, keyword } = item
+  const others = work.draft.withAddress(address).filter((other) => other.id !== id)
   work.draft.change(id, { address })
-  const isLast = work.draft.withAddress(former).length === 0
-  setShared(work, address, {
-    tags: uniqueTags([...others.flatMap((other) => other.tags), ...tags]),
+  const isLast = work.draft.withAddress(former).every((other) => other.id === id)
+  setShared(work, work.draft.get(id)!, {
+    tags: sharedTags([...others, item]),
     keyword: sharedKeyword(others) || (isLast ? keyword : ''),
   })
 }
 
 /** Takes a keyword from the bookmarks of other addresses. */
-function takeKeyword({ draft }: Work, address: string, keyword: string): void {
+function takeKeyword(work: Work, address: string, keyword: string): void {
   const own = addressOf({ bmkUri: address })
-  for (const item of draft.withKeyword(keyword))
-    if (addressOf({ bmkUri: item.address }) !== own) draft.change(item.id, { keyword: '' })
+  for (const item of withNewKeyword(work, keyword))
+    if (addressOf({ bmkUri: item.address }) !== own) work.draft.change(item.id, { keyword: '' })
 }
 
-/** Sets tags and keyword of all bookmarks of an address. */
-function setShared({ draft }: Work, address: string, shared: Pick<ItemFields, 'tags' | 'keyword'>): void {
+/** Sets tags and keyword of a bookmark, and of all others of its address. */
+function setShared({ draft }: Work, one: Item, shared: Pick<ItemFields, 'tags' | 'keyword'>): void {
   const { tags, keyword } = shared
-  for (const item of draft.withAddress(address))
+  for (const item of one.address === '' ? [one] : draft.withAddress(one.address))
     if (!sameTags(item.tags, tags) || item.keyword !== keyword) draft.change(item.id, { tags, keyword })
+}
+
+/** The tags of all; as they are if all have the same. */
+function sharedTags(items: readonly Pick<ItemFields, 'tags'>[]): readonly string[] {
+  const { tags } = items.at(-1)!
+  const isShared = items.every((item) => sameTags(item.tags, tags))
+  return isShared ? tags : uniqueTags(items.flatMap((item) => item.tags))
 }
 
 function sharedKeyword(items: Item[]): string {
@@ -214,7 +236,7 @@ function shareFields({ draft }: Work): void {
   for (const { id, address } of draft.changed()) {
     const same = address === '' ? [] : draft.withAddress(address)
     if (same.length < 2) continue
-    const tags = uniqueTags(same.flatMap((item) => item.tags))
+    const tags = sharedTags(same)
     const keyword = sharedKeyword(same)
     const item = draft.get(id)!
     if (!sameTags(item.tags, tags) || item.keyword !== keyword) draft.change(id, { tags, keyword })
@@ -249,11 +271,12 @@ function move(work: Work, edit: MoveEdit): void {
 }
 
 /** The items of a folder that are, among the others, where they were shown, or where the edits put them. */
-function unmovedIn({ tree, shown, edits, unmoved }: Work, folder: string): ReadonlySet<string> {
+function unmovedIn(work: Work, folder: string): ReadonlySet<string> {
+  const { tree, shown, edits, wasStored, unmoved } = work
   const known = unmoved.get(folder)
   if (known) return known
   const { children } = tree.items.get(folder)!
-  const befores = tree === shown ? [shown] : [shown, applyEdits(shown, edits).tree]
+  const befores = tree === shown ? [shown] : [shown, applyEdits(shown, edits, shown, wasStored).tree]
   const found = new Set(befores.flatMap((before) => [...stayingChildren(before, folder, children)]))
   unmoved.set(folder, found)
   return found

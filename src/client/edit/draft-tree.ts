@@ -61,7 +61,7 @@ export class DraftTree {
   }
 
   withKeyword(keyword: string): Item[] {
-    return this.#found((this.#byKeyword ??= this.#index(normalKeyword)).get(keyword.toLowerCase()))
+    return this.#found((this.#byKeyword ??= this.#index(normalKeyword)).get(normalKeyword({ keyword })))
   }
 
   add(item: Item, place: Place): void {

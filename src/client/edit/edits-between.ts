@@ -3,7 +3,7 @@ import { applyEdits, sameField } from './apply-edits.ts'
 import { normalAddress, normalKeyword } from './draft-tree.ts'
 import { rootTitles } from '../bookmark-places.ts'
 import { stayingChildren } from './order.ts'
-import { below, isLink, type Item, type Tree } from './tree.ts'
+import { below, isLink, sameTags, type Item, type Tree } from './tree.ts'
 
 /** The tree that edits should lead to: items that are new have an empty record or that of a backup, and no version. */
 export type WantedTree = Pick<Tree, 'items'>
@@ -11,12 +11,14 @@ export type WantedTree = Pick<Tree, 'items'>
 /**
  * The edits that lead from the tree that was shown to the one that is wanted: as few moves as possible, folders before their contents.
  * Applied to the tree that was shown, they result in the wanted one; applied to a later one, they keep what others have changed.
+ * `wasStored`: whether they lead to what was stored before, and so to its spelling; see `applyEdits`.
  */
-export function editsBetween(shown: Tree, given: WantedTree): Edit[] {
-  const wanted = withMovedKeywords(shown, given)
+export function editsBetween(shown: Tree, given: WantedTree, wasStored = false): Edit[] {
+  const wanted = wasStored ? given : withMovedKeywords(shown, given)
   const places: Edit[] = []
   const changes: Edit[] = []
-  const withKeyword = [...shown.items.values()].filter(({ keyword }) => keyword !== '')
+  const isSame = wasStored ? hasSameField : sameField
+  const withKeyword = [...shown.items.values()].filter(({ keyword }) => keyword !== '' && !wasStored)
   const taken = new Map(withKeyword.map((item) => [normalKeyword(item), normalAddress(item)]))
   const folders = [...rootTitles.keys()].filter((id) => wanted.items.has(id))
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
@@ -26,9 +28,9 @@ export function editsBetween(shown: Tree, given: WantedTree): Edit[] {
     for (const [index, id] of children.entries()) {
       const item = wanted.items.get(id)!
       const was = shown.items.get(id)
-      if (!was) places.push(addOf(item, positions[index]!, taken))
+      if (!was) places.push(addOf(wasStored ? item : spelled(item), positions[index]!, taken))
       else if (!staying.has(id)) places.push({ op: 'move', id, ...positions[index]! })
-      const fields = was ? changedFields(was, item) : {}
+      const fields = was ? changedFields(was, item, isSame) : {}
       if (Object.keys(fields).length > 0) changes.push({ op: 'change', id, fields })
       if (item.kind === 'folder') folders.push(id)
     }
@@ -38,7 +40,18 @@ export function editsBetween(shown: Tree, given: WantedTree): Edit[] {
   const addresses = changes.filter(hasAddress)
   const others = changes.filter((edit) => !hasAddress(edit))
   const edits = [...addresses, ...places, ...others, ...removals(shown, wanted)]
-  return [...edits, ...sharedChanges(applyEdits(shown, edits).tree, wanted)]
+  return [...edits, ...sharedChanges(applyEdits(shown, edits, shown, wasStored).tree, wanted, isSame)]
+}
+
+type SameField = typeof sameField
+
+function hasSameField(name: keyof ItemFields, one: ItemFields, other: ItemFields): boolean {
+  return name === 'tags' ? sameTags(one.tags, other.tags) : one[name] === other[name]
+}
+
+/** With the address as Firefox stores it. */
+function spelled(item: Item): Item {
+  return { ...item, address: normalAddress(item) }
 }
 
 /** A keyword belongs to one address: where one gets it, the one that had it is wanted without it. */
@@ -61,32 +74,32 @@ function withMovedKeywords(shown: Tree, wanted: WantedTree): WantedTree {
 }
 
 /** The tags and keywords that the edits leave otherwise than wanted, because an address gives its own to what is added or moved to it. */
-function sharedChanges({ items: result }: Tree, { items: wanted }: WantedTree): Edit[] {
+function sharedChanges({ items: result }: Tree, { items: wanted }: WantedTree, isSame: SameField): Edit[] {
   const changes: Edit[] = []
   const shared = new Map<string, Item | null>()
   for (const item of wanted.values()) {
     const address = normalAddress(item)
     const other = shared.get(address)
     // What bookmarks of one address disagree about is not wanted by all.
-    shared.set(address, other === undefined || (other && isShared(other, item)) ? item : null)
+    shared.set(address, other === undefined || (other && isShared(other, item, isSame)) ? item : null)
   }
   for (const [address, item] of shared) {
     const is = item && result.get(item.id)
-    if (address !== '' && is && !isShared(is, item))
-      changes.push({ op: 'change', id: item.id, fields: changedFields(is, item) })
+    if (address !== '' && is && !isShared(is, item, isSame))
+      changes.push({ op: 'change', id: item.id, fields: changedFields(is, item, isSame) })
   }
   return changes
 }
 
-function isShared(one: Item, other: Item): boolean {
-  return sameField('tags', one, other) && sameField('keyword', one, other)
+function isShared(one: Item, other: Item, isSame: SameField): boolean {
+  return isSame('tags', one, other) && isSame('keyword', one, other)
 }
 
 /** Without a keyword that was shown at another address: that one is changed once it is there. */
 function addOf(item: Item, place: Place, taken: ReadonlyMap<string, string>): Edit {
-  const { id, kind, title, tags, keyword, addedMs, record } = item
-  const address = normalAddress(item)
-  const isFree = keyword !== '' && (taken.get(normalKeyword(item)) ?? address) === address
+  const { id, kind, title, address, tags, keyword, addedMs, record } = item
+  const own = normalAddress(item)
+  const isFree = keyword !== '' && (taken.get(normalKeyword(item)) ?? own) === own
   return {
     op: 'add',
     id,
@@ -99,10 +112,10 @@ function addOf(item: Item, place: Place, taken: ReadonlyMap<string, string>): Ed
   }
 }
 
-function changedFields(was: Item, item: Item): Partial<ItemFields> {
+function changedFields(was: Item, item: Item, isSame: SameField): Partial<ItemFields> {
   if (isRoot(was)) return {}
   const names = ['title', 'address', 'tags', 'keyword'] as const
-  const changed = names.filter((name) => !sameField(name, was, item))
+  const changed = names.filter((name) => !isSame(name, was, item))
   return Object.fromEntries(changed.map((name) => [name, item[name]]))
 }
 

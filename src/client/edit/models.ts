@@ -25,12 +25,19 @@ export interface Model<State> {
     edits: readonly AnyEdit[],
     signal?: AbortSignal,
   ): Promise<Map<string, SyncRecord>>
-  plan(state: State, edits: readonly AnyEdit[], shown: State): { problems: Problem[]; writes: RecordWrite[] }
+  /** `wasStored` as in `applyEdits`. */
+  plan(
+    state: State,
+    edits: readonly AnyEdit[],
+    shown: State,
+    wasStored?: boolean,
+  ): { problems: Problem[]; writes: RecordWrite[] }
   /** Whether edits may be written in several transactions. */
   isDivisible(edits: readonly AnyEdit[]): boolean
   /** The same edits, of which each beginning leaves a valid state. */
   divided(edits: readonly AnyEdit[], state: State, shown: State): readonly AnyEdit[]
-  between(shown: State, wanted: State): AnyEdit[]
+  /** The edits that lead back to what was stored. */
+  back(shown: State, wanted: State): AnyEdit[]
 }
 
 interface RecordSource {
@@ -52,14 +59,14 @@ const bookmarks: Model<Tree> = {
       return { ...edit, addedMs, id: edit.id ?? newId() }
     }),
   load: (client, _, signal) => recordsById(client.collection('bookmarks').records({ signal })),
-  plan(tree, edits, shown) {
-    const applied = applyEdits(tree, edits as Edit[], shown)
+  plan(tree, edits, shown, wasStored) {
+    const applied = applyEdits(tree, edits as Edit[], shown, wasStored)
     return { problems: applied.problems, writes: requestsOf(tree, applied.tree) }
   },
   isDivisible: (edits) => edits.every(({ op }) => op === 'add' || op === 'move'),
   divided: (edits, tree, shown) =>
     (edits as Edit[]).flatMap((edit) => (edit.op === 'remove' ? removalsOf(edit, tree, shown) : [edit])),
-  between: editsBetween,
+  back: (shown, wanted) => editsBetween(shown, wanted, true),
 }
 
 /** The removal of a folder as one of each item, contents first: a folder that is gone before them would leave them to the folder above. */
@@ -94,7 +101,7 @@ function recordsOf(collection: string): Model<RecordSet> {
     },
     isDivisible: () => true,
     divided: (edits) => edits,
-    between: recordEditsBetween,
+    back: recordEditsBetween,
   }
 }
 

@@ -36,10 +36,10 @@ export interface SaveOptions {
    */
   onWrite?(saved: Saved, written: number): Promise<void> | void
   /**
-   * Whether edits that do not fit into one transaction are written in several, even if they depend on each other; each leaves a valid tree.
-   * @default only additions and moves, and those of records that are no bookmarks
+   * Whether the edits go back to what was stored before, as those of an undo: it is not checked as new input. What can't be applied is a
+   * problem, and does not refuse the rest; what does not fit into one transaction is written in several, each of which leaves a valid tree.
    */
-  inParts?: boolean
+  wasStored?: boolean
   signal?: AbortSignal
 }
 
@@ -72,7 +72,7 @@ export type Edits = readonly (Edit | RecordEdit)[] | ((tree: Tree) => Edit[])
 export async function save(
   client: EditClient,
   given: Edits,
-  { collection = 'bookmarks', shown, onWrite, inParts = false, signal }: SaveOptions = {},
+  { collection = 'bookmarks', shown, onWrite, wasStored = false, signal }: SaveOptions = {},
 ): Promise<SaveResult> {
   const model = modelOf(collection)
   const fixed = typeof given === 'function' ? null : model.complete(given)
@@ -92,11 +92,11 @@ export async function save(
     const state = model.read(records.values())
     base ??= state
     const edits = fixed ?? model.complete((given as (state: Tree) => Edit[])(state))
-    const { problems, writes } = model.plan(state, edits, base)
-    refuseInvalid(problems)
-    const isDivisible = inParts || model.isDivisible(edits)
+    const { problems, writes } = model.plan(state, edits, base, wasStored)
+    if (!wasStored) refuseInvalid(problems)
+    const isDivisible = wasStored || model.isDivisible(edits)
     const divide = () => model.divided(edits, state, base!)
-    const fit = { state, base, writes, limit, effect: effectOf(written) }
+    const fit = { state, base, wasStored, writes, limit, effect: effectOf(written) }
     const part = await fitting(client, model, isDivisible ? divide : null, fit)
     const result = () => ({ problems, written, saved: savings.saved, records: [...records!.values()] })
     if (part.length === 0) return result()
@@ -162,7 +162,7 @@ export async function undo(
   options: Omit<SaveOptions, 'collection' | 'shown'> = {},
 ): Promise<SaveResult> {
   const { edits, shown } = await undoing(client, saved, options.signal)
-  return save(client, edits, { ...options, collection: saved.collection, shown, inParts: true })
+  return save(client, edits, { ...options, collection: saved.collection, shown, wasStored: true })
 }
 
 /** Reads all bookmarks as a tree. */
@@ -185,12 +185,13 @@ async function fitting<State>(
   client: EditClient,
   model: Model<State>,
   divide: (() => readonly (Edit | RecordEdit)[]) | null,
-  { state, base, writes, limit, effect }: Fitting<State>,
+  { state, base, wasStored, writes, limit, effect }: Fitting<State>,
 ): Promise<RecordWrite[]> {
   if (writes.length <= Math.min(alwaysFits, limit)) return writes
   const { maxRequests } = await client.info()
   const most = Math.min(maxRequests, limit)
   const fits = (some: RecordWrite[]) => some.length <= most && bytesOf(some) <= maxBytes
+  const planOf = (edits: readonly (Edit | RecordEdit)[]) => model.plan(state, edits, base, wasStored).writes
   if (fits(writes)) return writes
   let part = writes
   if (divide !== null) {
@@ -198,11 +199,11 @@ async function fitting<State>(
     let [low, high] = [1, divided.length]
     while (low < high) {
       const middle = (low + high + 1) >> 1
-      if (fits(model.plan(state, divided.slice(0, middle), base).writes)) low = middle
+      if (fits(planOf(divided.slice(0, middle)))) low = middle
       else high = middle - 1
     }
     // Edits that change nothing may come before one that does.
-    for (part = []; part.length === 0; low += 1) part = model.plan(state, divided.slice(0, low), base).writes
+    for (part = []; part.length === 0; low += 1) part = planOf(divided.slice(0, low))
   }
   if (part.length <= maxRequests) return part
   throw new ClientError(
@@ -214,6 +215,7 @@ async function fitting<State>(
 interface Fitting<State> {
   state: State
   base: State
+  wasStored: boolean
   writes: RecordWrite[]
   limit: number
   /** What was written before, for a message. */

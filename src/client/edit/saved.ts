@@ -150,7 +150,7 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
   const shown = [...others, ...after.filter(isReadable)]
   const wanted = [...others, ...before.filter(isReadable)]
   return {
-    edits: model.between(model.read(shown), model.read(wanted)),
+    edits: model.back(model.read(shown), model.read(wanted)),
     shown,
     unreadable: [...unreadable],
   }

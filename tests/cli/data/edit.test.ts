@@ -753,6 +753,27 @@ describe('undo', () => {
     ])
   })
 
+  it('puts back what Firefox would not take, and names what it cannot put back beside the rest', async () => {
+    const { run, edit, write, clear } = await someone()
+    await write(folder('news', 'menu', 'News', 'b', 'x'), link('x', 'news', { bmkUri: '' }))
+    const before = await clear('x')
+    const removed = await run(['rm', 'bookmarks', 'x', '--write'])
+    const whole = await run(['undo', '--write'])
+    const after = await clear('x')
+    await edit('sed -i "s/Title a/One/; /Title x/d" "$1"', '--yes', '--delete', '1')
+    // A folder can't become a bookmark in Firefox, but other programs write this.
+    await write(link('news', 'menu'))
+
+    const partial = await run(['undo', '--write'])
+
+    expect([removed.code, whole.code, after]).toEqual([0, 0, before])
+    expect([partial.code, partial.errors]).toEqual([
+      3,
+      expect.stringContaining('Cannot put "Title x" into "Title news": it is no folder\n'),
+    ])
+    expect(await clear('a')).toMatchObject({ title: 'Title a' })
+  })
+
   it('refuses what belongs to another account, and is gone with disconnect --forget', async () => {
     const { run, saved, account } = await someone()
     const other = await someone()

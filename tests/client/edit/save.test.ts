@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
+import type { ClearRecord } from '../../../src/client/crypto.ts'
 import { isReadable } from '../../../src/client/collection.ts'
 import type { Edit } from '../../../src/client/edit/edit.ts'
 import type { Saved } from '../../../src/client/edit/saved.ts'
@@ -328,6 +329,77 @@ describe('save', () => {
 })
 
 describe('undo', () => {
+  it('puts back exactly what was there, also what Firefox would not take, and all else with it', async () => {
+    const account = await newAccount()
+    const odd: ClearRecord[] = [
+      link('none', 'f', { bmkUri: '', tags: ['t'], keyword: 'k' }),
+      link('bad', 'f', { bmkUri: 'http://[bad', title: '', tags: [] }),
+      link('query', 'f', { bmkUri: 'place:sort=1' }),
+      link('long', 'f', { bmkUri: 'HTTPS://long.example', title: 't'.repeat(5000), keyword: 'K' }),
+      link('same', 'f', { tags: [' One', 'one', 'g'.repeat(101), ''], bmkUri: 'https://same.example/' }),
+      link('other', 'f', { tags: [' One', 'one', 'g'.repeat(101), ''], bmkUri: 'https://same.example' }),
+    ]
+    const ids = odd.map(({ id }) => id)
+    await account.write(folder('f', 'menu', ...ids, 'b', 'g'), ...odd)
+    const before = await Promise.all(ids.map(account.clear))
+    const changed: Edit[] = ids.map((id) => {
+      const address = `https://${id}.example/${id === 'query' ? '' : 'new'}`
+      return { op: 'change', id, fields: { title: 'New', address, tags: ['new'], keyword: id } }
+    })
+    const fit = changed.filter(({ op, id }) => op === 'change' && id !== 'query')
+
+    const outcomes = []
+    for (const some of [ids.map((id): Edit => ({ op: 'remove', id })), fit]) {
+      const { saved } = await account.client.edit([
+        ...some,
+        { op: 'change', id: 'a', fields: { title: 'A' } },
+      ])
+      const { problems } = await account.client.undo(saved!)
+      outcomes.push([problems, (await account.clear('a'))!.title])
+      expect(await Promise.all(ids.map(account.clear))).toEqual(before)
+    }
+
+    expect(outcomes).toEqual([
+      [[], 'Title a'],
+      [[], 'Title a'],
+    ])
+  })
+
+  it('takes a keyword from no bookmark that had it before', async () => {
+    const account = await newAccount()
+    const twice = ['k1', 'k2'].map((id) => link(id, 'f', { bmkUri: `https://${id}.example/`, keyword: 'k' }))
+    await account.write(folder('f', 'menu', 'k1', 'k2', 'b', 'g'), ...twice)
+    const removed = await account.client.remove('bookmarks', ['k1'])
+    const { problems } = await account.client.undo(removed.saved!)
+    const changed = await account.client.edit([{ op: 'change', id: 'k1', fields: { keyword: '' } }])
+
+    const again = await account.client.undo(changed.saved!)
+
+    expect([...problems, ...again.problems]).toEqual([])
+    expect([await account.clear('k1'), await account.clear('k2')]).toMatchObject([
+      { keyword: 'k' },
+      { keyword: 'k' },
+    ])
+  })
+
+  it('names what cannot be put back, and puts back the rest', async () => {
+    const account = await newAccount()
+    const { saved } = await account.client.edit([
+      { op: 'remove', id: 'b' },
+      { op: 'change', id: 'a', fields: { title: 'New' } },
+    ])
+    // A folder can't become a bookmark in Firefox, but other programs write this.
+    await account.write(link('f', 'menu'))
+
+    const { problems } = await account.client.undo(saved!)
+
+    expect(problems.map(({ message }) => message)).toEqual([
+      'Cannot put "Title b" into "Title f": it is no folder',
+    ])
+    expect(await account.clear('a')).toMatchObject({ title: 'Title a' })
+    expect(await account.clear('b')).toMatchObject({ deleted: true })
+  })
+
   it('keeps what was changed since, and says so', async () => {
     const account = await newAccount()
     const { saved } = await account.client.edit(edits)

@@ -6,8 +6,8 @@ from typing import Any
 
 from ..addresses import address_of
 from ..engines import read_bookmark
-from ..fields import quoted, text_of
-from .draft_tree import DraftTree
+from ..fields import quoted, text_of, trimmed
+from .draft_tree import DraftTree, normal_keyword
 from .edits import (
     AddEdit,
     ChangeEdit,
@@ -37,14 +37,15 @@ class Applied:
     problems: list[Problem]
 
 
-def apply_edits(tree: Tree, edits: Sequence[Edit], shown: Tree | None = None) -> Applied:
+def apply_edits(tree: Tree, edits: Sequence[Edit], shown: Tree | None = None, was_stored: bool = False) -> Applied:
     """Applies edits in their order; pure.
 
     Keeps what Firefox requires: no folder in itself, no item without a folder, roots and kinds as they are, one set of tags and one keyword
     for each address. `shown`: the tree that the edits were made for. A field that has another value in `tree` was changed by another device,
-    and stays.
+    and stays. `was_stored`: whether what the edits set was stored before, as in an undo: it is not checked as new input, and written as it
+    was.
     """
-    work = _Work(tree, shown or tree, edits, DraftTree(tree), _goals_of(edits))
+    work = _Work(tree, shown or tree, edits, was_stored, DraftTree(tree), _goals_of(edits))
     for edit in edits:
         match edit:
             case AddEdit():
@@ -64,6 +65,7 @@ class _Work:
     tree: Tree
     shown: Tree
     edits: Sequence[Edit]
+    was_stored: bool
     draft: DraftTree
     # What the edits want in the end, by id: if it is there already, no other device has changed it.
     goals: dict[str, dict[str, Any]]
@@ -99,11 +101,12 @@ def _add(work: _Work, edit: AddEdit) -> None:
         return None
     if edit.id in work.tree.unreadable:
         return invalid("a record that cannot be decrypted has its id")
-    fields = normal_fields({"title": edit.title, "tags": edit.tags, "keyword": edit.keyword})
     has_address = is_link(kind)
-    address = address_of({"bmkUri": edit.address}) if has_address else ""
-    given = {"address": edit.address} if has_address else {}
-    reason = invalidity(kind, {**fields, "tags": edit.tags, **given})
+    address = edit.address if has_address else ""
+    given: dict[str, Any] = {"title": edit.title, "tags": tuple(edit.tags), "keyword": edit.keyword, "address": address}
+    fields = given if work.was_stored else normal_fields(given)
+    address = fields["address"]
+    reason = None if work.was_stored else invalidity(kind, {**given, "keyword": fields["keyword"]})
     if reason is not None:
         return invalid(reason)
     if not _has_folder(work, edit, edit.id, edit.folder):
@@ -115,49 +118,64 @@ def _add(work: _Work, edit: AddEdit) -> None:
         kind=kind,
         title=fields["title"],
         address=address,
-        tags=unique_tags([*(tag for other in same for tag in other.tags), *fields["tags"]]),
+        tags=_shared_tags([*(other.tags for other in same), fields["tags"]]),
         keyword=_shared_keyword(same) or _free_keyword(work, edit, fields["keyword"]),
         added_ms=read_bookmark(record).added_ms if edit.added_ms is None else edit.added_ms,
         record={**record, "id": edit.id},
         version=version_of(work.tree, edit.id),
     )
     draft.add(item, edit.folder, edit.after, edit.before)
-    _set_shared(work, address, item.tags, item.keyword)
+    _set_shared(work, item, item.tags, item.keyword)
     return None
 
 
 def _free_keyword(work: _Work, edit: AddEdit, keyword: str) -> str:
     """The keyword, unless another address has it, which would lose it."""
-    if keyword == "" or not work.draft.with_keyword(keyword):
+    if keyword == "" or not _with_new_keyword(work, keyword):
         return keyword
     work.report(edit, "changed", edit.id, f"Added without its keyword {quoted(keyword)}, which another address has")
     return ""
+
+
+def _with_new_keyword(work: _Work, keyword: str) -> list[Item]:
+    """The bookmarks with a keyword; for an undo, only those that another device has given it: the others have it again."""
+    found = work.draft.with_keyword(keyword)
+    if not work.was_stored:
+        return found
+
+    def is_in(tree: Tree, item: Item) -> bool:
+        known = tree.items.get(item.id)
+        return known is not None and normal_keyword(known) == trimmed(keyword).lower()
+
+    return [item for item in found if is_in(work.tree, item) and not is_in(work.shown, item)]
 
 
 def _change(work: _Work, edit: ChangeEdit) -> None:
     item = _existing(work, edit, edit.id)
     if item is None:
         return
-    invalid = "it is a root folder" if is_root(item) else invalidity(item.kind, edit.fields)
+    invalid = "it is a root folder" if is_root(item) else invalidity(item.kind, {} if work.was_stored else edit.fields)
     if invalid is not None:
         work.report(edit, "invalid", edit.id, f"Cannot change {item_label(item, edit.id)}: {invalid}")
         return
     wanted = _unconflicted(work, edit)
     if "title" in wanted and wanted["title"] != item.title:
         work.draft.change(edit.id, title=wanted["title"])
-    if "address" in wanted and wanted["address"] != address_of({"bmkUri": item.address}):
+    known = item.address if work.was_stored else address_of({"bmkUri": item.address})
+    if "address" in wanted and wanted["address"] != known:
         _change_address(work, item, wanted["address"])
     if "tags" not in wanted and "keyword" not in wanted:
         return
     present = work.draft.get(edit.id) or item
     if wanted.get("keyword"):
         _take_keyword(work, present.address, wanted["keyword"])
-    _set_shared(work, present.address, wanted.get("tags", present.tags), wanted.get("keyword", present.keyword))
+    _set_shared(work, present, wanted.get("tags", present.tags), wanted.get("keyword", present.keyword))
 
 
 def _unconflicted(work: _Work, edit: ChangeEdit) -> dict[str, Any]:
     """The fields to change, without those that another device has changed, which are reported."""
-    wanted = {name: value for name, value in normal_fields(edit.fields).items() if value is not None}
+    fields = edit.fields if work.was_stored else normal_fields(edit.fields)
+    wanted = {name: value for name, value in fields.items() if value is not None}
     now, was = work.tree.items.get(edit.id), work.shown.items.get(edit.id)
     for name in _FIELDS:
         if name not in wanted or now is None or was is None or same_field(name, now, was):
@@ -182,26 +200,33 @@ def same_field(name: str, one: Item, other: Item) -> bool:
 
 def _change_address(work: _Work, item: Item, address: str) -> None:
     """Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark."""
-    others = work.draft.with_address(address)
+    others = [other for other in work.draft.with_address(address) if other.id != item.id]
     work.draft.change(item.id, address=address)
-    is_last = not work.draft.with_address(item.address)
-    tags = unique_tags([*(tag for other in others for tag in other.tags), *item.tags])
-    _set_shared(work, address, tags, _shared_keyword(others) or (item.keyword if is_last else ""))
+    is_last = all(other.id == item.id for other in work.draft.with_address(item.address))
+    tags = _shared_tags([*(other.tags for other in others), item.tags])
+    keyword = _shared_keyword(others) or (item.keyword if is_last else "")
+    _set_shared(work, work.draft.get(item.id) or item, tags, keyword)
 
 
 def _take_keyword(work: _Work, address: str, keyword: str) -> None:
     """Takes a keyword from the bookmarks of other addresses."""
     own = address_of({"bmkUri": address})
-    for item in work.draft.with_keyword(keyword):
+    for item in _with_new_keyword(work, keyword):
         if address_of({"bmkUri": item.address}) != own:
             work.draft.change(item.id, keyword="")
 
 
-def _set_shared(work: _Work, address: str, tags: Sequence[str], keyword: str) -> None:
-    """Sets tags and keyword of all bookmarks of an address."""
-    for item in work.draft.with_address(address):
+def _set_shared(work: _Work, one: Item, tags: Sequence[str], keyword: str) -> None:
+    """Sets tags and keyword of a bookmark, and of all others of its address."""
+    for item in [one] if one.address == "" else work.draft.with_address(one.address):
         if not same_tags(item.tags, tags) or item.keyword != keyword:
             work.draft.change(item.id, tags=tuple(tags), keyword=keyword)
+
+
+def _shared_tags(all_tags: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The tags of all; as they are if all have the same."""
+    is_shared = all(same_tags(tags, all_tags[-1]) for tags in all_tags)
+    return all_tags[-1] if is_shared else unique_tags(tag for tags in all_tags for tag in tags)
 
 
 def _shared_keyword(items: Sequence[Item]) -> str:
@@ -214,7 +239,7 @@ def _share_fields(work: _Work) -> None:
         same = [] if item.address == "" else work.draft.with_address(item.address)
         if len(same) < 2:
             continue
-        tags = unique_tags(tag for each in same for tag in each.tags)
+        tags = _shared_tags([each.tags for each in same])
         keyword = _shared_keyword(same)
         present = work.draft.get(item.id)
         if present is not None and (not same_tags(present.tags, tags) or present.keyword != keyword):
@@ -258,7 +283,7 @@ def _unmoved_in(work: _Work, folder: str) -> set[str]:
         children = work.tree.items[folder].children
         befores = [work.shown]
         if work.tree is not work.shown:
-            befores.append(apply_edits(work.shown, work.edits).tree)
+            befores.append(apply_edits(work.shown, work.edits, was_stored=work.was_stored).tree)
         work.unmoved[folder] = set[str]().union(*(staying_children(before, folder, children) for before in befores))
     return work.unmoved[folder]
 

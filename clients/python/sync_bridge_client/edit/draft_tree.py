@@ -75,7 +75,7 @@ class DraftTree:
     def with_keyword(self, keyword: str) -> list[Item]:
         if self._by_keyword is None:
             self._by_keyword = self._index(normal_keyword)
-        return self._found(self._by_keyword.get(keyword.lower(), {}))
+        return self._found(self._by_keyword.get(trimmed(keyword).lower(), {}))
 
     def add(self, item: Item, folder: str, after: str | None, before: str) -> None:
         self._items[item.id] = item

@@ -1,6 +1,6 @@
 """The edits that lead from one tree to another."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,20 +9,23 @@ from .apply_edits import apply_edits, same_field
 from .draft_tree import normal_address, normal_keyword
 from .edits import AddEdit, ChangeEdit, Edit, MoveEdit, RemoveEdit, is_root
 from .order import staying_children
-from .tree import Item, Tree, below, is_link
+from .tree import Item, Tree, below, is_link, same_tags
 
 _FIELDS = ("title", "address", "tags", "keyword")
 
 
-def edits_between(shown: Tree, wanted: Tree) -> list[Edit]:
+def edits_between(shown: Tree, wanted: Tree, was_stored: bool = False) -> list[Edit]:
     """The edits that lead from the tree that was shown to the one that is wanted: as few moves as possible, folders before their contents.
 
     Applied to the tree that was shown, they result in the wanted one; applied to a later one, they keep what others have changed.
+    `was_stored`: whether they lead to what was stored before, and so to its spelling; see `apply_edits`.
     """
-    wanted = _with_moved_keywords(shown, wanted)
+    wanted = wanted if was_stored else _with_moved_keywords(shown, wanted)
     places: list[Edit] = []
     changes: list[ChangeEdit] = []
-    taken = {normal_keyword(item): normal_address(item) for item in shown.items.values() if item.keyword != ""}
+    is_same = _has_same_field if was_stored else same_field
+    with_keyword = [item for item in shown.items.values() if item.keyword != "" and not was_stored]
+    taken = {normal_keyword(item): normal_address(item) for item in with_keyword}
     folders = [root_id for root_id in ROOT_TITLES if root_id in wanted.items]
     while folders:
         folder = folders.pop()
@@ -33,10 +36,11 @@ def edits_between(shown: Tree, wanted: Tree) -> list[Edit]:
             item, was = wanted.items[each], shown.items.get(each)
             after = None if index == 0 else children[index - 1]
             if was is None:
-                places.append(_add_of(item, folder, after, following[index], taken))
+                spelled = item if was_stored else replace(item, address=normal_address(item))
+                places.append(_add_of(spelled, folder, after, following[index], taken))
             elif each not in staying:
                 places.append(MoveEdit(each, folder, after, following[index]))
-            fields = _changed_fields(was, item) if was else {}
+            fields = _changed_fields(was, item, is_same) if was else {}
             if fields:
                 changes.append(ChangeEdit(each, fields))
             if item.kind == "folder":
@@ -45,7 +49,7 @@ def edits_between(shown: Tree, wanted: Tree) -> list[Edit]:
     addresses = [edit for edit in changes if "address" in edit.fields]
     others = [edit for edit in changes if "address" not in edit.fields]
     edits: list[Edit] = [*addresses, *places, *others, *_removals(shown, wanted)]
-    return [*edits, *_shared_changes(apply_edits(shown, edits).tree, wanted)]
+    return [*edits, *_shared_changes(apply_edits(shown, edits, was_stored=was_stored).tree, wanted, is_same)]
 
 
 def _with_moved_keywords(shown: Tree, wanted: Tree) -> Tree:
@@ -60,31 +64,39 @@ def _with_moved_keywords(shown: Tree, wanted: Tree) -> Tree:
     return replace(wanted, items={**wanted.items, **{item.id: replace(item, keyword="") for item in lost}}) if lost else wanted
 
 
-def _shared_changes(result: Tree, wanted: Tree) -> list[Edit]:
+_SameField = Callable[[str, Item, Item], bool]
+
+
+def _has_same_field(name: str, one: Item, other: Item) -> bool:
+    left, right = getattr(one, name), getattr(other, name)
+    return same_tags(left, right) if name == "tags" else bool(left == right)
+
+
+def _shared_changes(result: Tree, wanted: Tree, is_same: _SameField) -> list[Edit]:
     """The tags and keywords that the edits leave otherwise than wanted: an address gives its own to what is added or moved to it."""
     shared: dict[str, Item | None] = {}
     for item in wanted.items.values():
         address = normal_address(item)
         other = shared.get(address, item)
         # What bookmarks of one address disagree about is not wanted by all.
-        shared[address] = item if other is not None and _is_shared(other, item) else None
+        shared[address] = item if other is not None and _is_shared(other, item, is_same) else None
     changes: list[Edit] = []
     for address, wanted_item in shared.items():
         present = wanted_item and result.items.get(wanted_item.id)
-        if address != "" and wanted_item and present and not _is_shared(present, wanted_item):
-            changes.append(ChangeEdit(wanted_item.id, _changed_fields(present, wanted_item)))
+        if address != "" and wanted_item and present and not _is_shared(present, wanted_item, is_same):
+            changes.append(ChangeEdit(wanted_item.id, _changed_fields(present, wanted_item, is_same)))
     return changes
 
 
-def _is_shared(one: Item, other: Item) -> bool:
-    return same_field("tags", one, other) and same_field("keyword", one, other)
+def _is_shared(one: Item, other: Item, is_same: _SameField) -> bool:
+    return is_same("tags", one, other) and is_same("keyword", one, other)
 
 
 def _add_of(item: Item, folder: str, after: str | None, before: str, taken: Mapping[str, str]) -> AddEdit:
     """Without a keyword that was shown at another address: that one is changed once it is there."""
     has_address = is_link(item.kind)
-    address = normal_address(item)
-    is_free = item.keyword != "" and taken.get(normal_keyword(item), address) == address
+    own = normal_address(item)
+    is_free = item.keyword != "" and taken.get(normal_keyword(item), own) == own
     return AddEdit(
         id=item.id,
         kind=item.kind,
@@ -92,7 +104,7 @@ def _add_of(item: Item, folder: str, after: str | None, before: str, taken: Mapp
         after=after,
         before=before,
         title="" if item.kind == "separator" else item.title,
-        address=address if has_address else "",
+        address=item.address if has_address else "",
         tags=item.tags if has_address else (),
         keyword=item.keyword if has_address and is_free else "",
         added_ms=item.added_ms if item.added_ms > 0 else None,
@@ -100,10 +112,10 @@ def _add_of(item: Item, folder: str, after: str | None, before: str, taken: Mapp
     )
 
 
-def _changed_fields(was: Item, item: Item) -> dict[str, Any]:
+def _changed_fields(was: Item, item: Item, is_same: _SameField) -> dict[str, Any]:
     if is_root(was):
         return {}
-    return {name: getattr(item, name) for name in _FIELDS if not same_field(name, was, item)}
+    return {name: getattr(item, name) for name in _FIELDS if not is_same(name, was, item)}
 
 
 def _following(children: Sequence[str], staying: Collection[str]) -> list[str]:

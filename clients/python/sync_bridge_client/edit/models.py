@@ -39,7 +39,10 @@ class Model(Protocol):
     def load(self, collection: Records, edits: Sequence[Edit]) -> dict[str, SyncRecord]:
         """Reads what the edits need."""
 
-    def plan(self, state: Any, edits: Sequence[Edit], shown: Any) -> tuple[list[Problem], list[RecordWrite]]: ...
+    def plan(
+        self, state: Any, edits: Sequence[Edit], shown: Any, was_stored: bool = False
+    ) -> tuple[list[Problem], list[RecordWrite]]:
+        """`was_stored` as in `apply_edits`."""
 
     def is_divisible(self, edits: Sequence[Edit]) -> bool:
         """Whether edits may be written in several transactions."""
@@ -47,7 +50,8 @@ class Model(Protocol):
     def divided(self, edits: Sequence[Edit], state: Any, shown: Any) -> list[Edit]:
         """The same edits, of which each beginning leaves a valid state."""
 
-    def between(self, shown: Any, wanted: Any) -> list[Edit]: ...
+    def back(self, shown: Any, wanted: Any) -> list[Edit]:
+        """The edits that lead back to what was stored."""
 
 
 def model_of(collection: str) -> Model:
@@ -75,8 +79,10 @@ class _Bookmarks:
     def load(self, collection: Records, _: Sequence[Edit]) -> dict[str, SyncRecord]:
         return {record.stored.id: record for record in collection.records()}
 
-    def plan(self, state: Tree, edits: Sequence[Edit], shown: Tree) -> tuple[list[Problem], list[RecordWrite]]:
-        applied = apply_edits(state, edits, shown)
+    def plan(
+        self, state: Tree, edits: Sequence[Edit], shown: Tree, was_stored: bool = False
+    ) -> tuple[list[Problem], list[RecordWrite]]:
+        applied = apply_edits(state, edits, shown, was_stored)
         return applied.problems, requests_of(state, applied.tree)
 
     def is_divisible(self, edits: Sequence[Edit]) -> bool:
@@ -90,8 +96,8 @@ class _Bookmarks:
             found.append(edit)
         return found
 
-    def between(self, shown: Tree, wanted: Tree) -> list[Edit]:
-        return edits_between(shown, wanted)
+    def back(self, shown: Tree, wanted: Tree) -> list[Edit]:
+        return edits_between(shown, wanted, was_stored=True)
 
 
 def _removals_of(edit: RemoveEdit, tree: Tree, shown: Tree) -> list[Edit]:
@@ -120,7 +126,9 @@ class _OtherRecords:
         some = list(ids) if len(ids) <= _MAX_IDS else None
         return {record.stored.id: record for record in collection.records(ids=some)}
 
-    def plan(self, state: RecordSet, edits: Sequence[Edit], shown: RecordSet) -> tuple[list[Problem], list[RecordWrite]]:
+    def plan(
+        self, state: RecordSet, edits: Sequence[Edit], shown: RecordSet, _: bool = False
+    ) -> tuple[list[Problem], list[RecordWrite]]:
         after, problems = apply_record_edits(state, edits, shown)
         return problems, record_requests_of(state, after)
 
@@ -130,7 +138,7 @@ class _OtherRecords:
     def divided(self, edits: Sequence[Edit], _: RecordSet, __: RecordSet) -> list[Edit]:
         return list(edits)
 
-    def between(self, shown: RecordSet, wanted: RecordSet) -> list[Edit]:
+    def back(self, shown: RecordSet, wanted: RecordSet) -> list[Edit]:
         return record_edits_between(shown, wanted)
 
 

@@ -60,14 +60,15 @@ def save(
     collection: str = "bookmarks",
     shown: Iterable[SyncRecord] | None = None,
     on_write: OnWrite | None = None,
-    in_parts: bool = False,
+    was_stored: bool = False,
 ) -> SaveResult:
     """Applies edits to what is stored now, and writes the result in one transaction.
 
     If a record has changed meanwhile, reads again and applies the same edits to that, five times at most. Raises ClientError: nothing was
     written then, unless its message says so.
 
-    `in_parts`: whether edits that do not fit into one transaction are written in several, even if they depend on each other; each leaves a
+    `was_stored`: whether the edits go back to what was stored before, as those of an undo: it is not checked as new input. What can't be
+    applied is a problem, and does not refuse the rest; what does not fit into one transaction is written in several, each of which leaves a
     valid tree. Otherwise, this is done for additions and moves, and for records that are no bookmarks.
     """
     model = model_of(collection)
@@ -86,10 +87,12 @@ def save(
         savings.settle(records)
         state = model.read(records.values())
         base = state if base is None else base
-        problems, writes = model.plan(state, completed, base)
-        _refuse_invalid(problems)
-        is_divisible = in_parts or model.is_divisible(completed)
-        part = _fitting(client, model, completed if is_divisible else None, state, base, writes, limit, _effect_of(written))
+        problems, writes = model.plan(state, completed, base, was_stored)
+        if not was_stored:
+            _refuse_invalid(problems)
+        is_divisible = was_stored or model.is_divisible(completed)
+        divisible = completed if is_divisible else None
+        part = _fitting(client, model, divisible, state, base, was_stored, writes, limit, _effect_of(written))
         if not part:
             return SaveResult(problems, written, savings.saved, list(records.values()))
         payloads = {write.id: client.encrypt(collection, write.record) for write in part}
@@ -145,7 +148,7 @@ def undo(client: EditClient, saved: Saved, on_write: OnWrite | None = None) -> S
     In several transactions if they do not fit into one, as the edits may have been.
     """
     edits, shown = undoing(client, saved)
-    return save(client, edits, saved.collection, shown, on_write, in_parts=True)
+    return save(client, edits, saved.collection, shown, on_write, was_stored=True)
 
 
 def _load(
@@ -171,6 +174,7 @@ def _fitting(
     edits: Sequence[Edit] | None,
     state: Any,
     base: Any,
+    was_stored: bool,
     writes: list[RecordWrite],
     limit: int,
     effect: str,
@@ -194,14 +198,14 @@ def _fitting(
         low, high = 1, len(edits)
         while low < high:
             middle = (low + high + 1) // 2
-            if fits(model.plan(state, edits[:middle], base)[1]):
+            if fits(model.plan(state, edits[:middle], base, was_stored)[1]):
                 low = middle
             else:
                 high = middle - 1
         part = []
         # Edits that change nothing may come before one that does.
         while not part:
-            part = model.plan(state, edits[:low], base)[1]
+            part = model.plan(state, edits[:low], base, was_stored)[1]
             low += 1
     if len(part) <= most:
         return part

@@ -129,7 +129,7 @@ def undoing(client: KeyClient, saved: Saved) -> tuple[list[Edit], list[SyncRecor
     now = model.load(client.collection(saved.collection), [RemoveEdit(each) for each in touched])
     others = [record for each, record in now.items() if each not in touched]
     shown = [*others, *after]
-    return model.between(model.read(shown), model.read([*others, *before])), shown
+    return model.back(model.read(shown), model.read([*others, *before])), shown
 
 
 def _open(keys_of: Callable[[str], KeyPair], collection: str, saved: SavedRecord) -> SyncRecord:
