@@ -8,6 +8,7 @@
  * A backslash makes the next character an ordinary one, so a title may contain anything.
  */
 import { rootTitles } from '../../client/bookmark-places.ts'
+import { normalAddress, normalKeyword } from '../../client/edit/draft-tree.ts'
 import { itemLabel } from '../../client/edit/edit.ts'
 import { newId } from '../../client/edit/models.ts'
 import { below, type Item, type ItemKind, type Tree } from '../../client/edit/tree.ts'
@@ -137,6 +138,8 @@ export function parseBookmarks(
   const lineOf = new Map<string, number>()
   const newIds: string[] = []
   const gone: string[] = []
+  /** The ids of the lines that get a keyword. */
+  const given = new Map<string, string>()
   /** How deep the contents of a folder that is gone are indented, at least. */
   let goneDepth = Infinity
   /** The folders that contain the next line, by depth. */
@@ -182,7 +185,18 @@ export function parseBookmarks(
     if (depth > 0 && isTop(id, folder)) throw new TextError(number, 'this folder must be at the left')
     const place = parent?.children.length ?? 0
     parent?.children.push(id)
-    const item = itemOf(id, fields, scope.has(id) ? shown.items.get(id) : undefined, number)
+    const was = scope.has(id) ? shown.items.get(id) : undefined
+    const item = itemOf(id, fields, was, number)
+    const keyword = normalKeyword(item)
+    if (keyword !== '' && keyword !== (was && normalKeyword(was))) {
+      const other = given.get(keyword) ?? id
+      if (other !== id && normalAddress(items.get(other)!) !== normalAddress(item))
+        throw new TextError(
+          number,
+          `@${keyword} is in line ${lineOf.get(other)}, too, and belongs to one address`,
+        )
+      given.set(keyword, id)
+    }
     const children: string[] = []
     items.set(id, {
       ...item,

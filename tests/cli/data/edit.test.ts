@@ -272,6 +272,29 @@ describe('edit', () => {
     expect([(await clear(id))!.keyword ?? '', (await clear('a'))!.keyword]).toEqual([own.slice(1), 'k'])
   })
 
+  it('refuses a keyword that two lines get', async () => {
+    const { run, write, shape } = await someone()
+    await write(link('c', 'toolbar', { keyword: 'own' }))
+    const before = await shape()
+    const { output } = await run(['edit', '--print'])
+    const both = output.replace(/(<https:..b\S+)/, '$1 @k').replace('@own', '@K')
+    const lines = both.split('\n')
+    const [first, second] = [/@K/, /b.example.*@k/].map(
+      (each) => lines.findIndex((line) => each.test(line)) + 1,
+    )
+
+    const { errors, code } = await run(['edit', '--yes', '--file', '-'], {}, both)
+    const same = await run(
+      ['edit', '--file', '-'],
+      {},
+      output.replace('@own', '@K').replace(/c.example/, 'a.example'),
+    )
+
+    expect(errors).toEndWith(`line ${second}: @k is in line ${first}, too, and belongs to one address\n`)
+    expect(same.errors).toContain('to #two words @k\n')
+    expect([code, await shape()]).toEqual([1, before])
+  })
+
   it.each([
     ['an editor that fails', 'exit 3', 'Nothing was changed: the editor'],
     ['an empty file', ': > "$1"', 'Nothing was changed: the file is empty'],
