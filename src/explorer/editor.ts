@@ -17,8 +17,8 @@ interface EditorPage {
   draw(): void
   /** Shows the form of the draft, in its row. */
   showDraft(): void
-  /** Focuses the row of a record. */
-  focusRow(collection: string, id: string): void
+  /** Focuses the row where the focus was, or the current one of the tree. */
+  focusAgain(): void
   /** Asks for another token, because this one was rejected. */
   askForToken(error: ClientError): void
 }
@@ -121,7 +121,7 @@ export class Editor implements RowEditor {
     const reason = await save({})
     if (reason === null) onSaved()
     this.#show(reason)
-    this.#page.focusRow('bookmarks', tree.current ?? idOf(row))
+    this.#page.focusAgain()
   }
 
   /** The selected items, or the row if it is not selected itself. */
@@ -145,8 +145,7 @@ export class Editor implements RowEditor {
       this.#state.draft = null
       if (isSaved) onSaved()
       this.#page.draw()
-      const { current } = this.#state.tree
-      this.#page.focusRow(place.collection, (place.isNew ? current : null) ?? place.id)
+      this.#page.focusAgain()
     }
     this.#state.draft = { ...place, form: fieldForm(fields, { ...options, onClose }) }
     this.#page.showDraft()

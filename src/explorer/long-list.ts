@@ -1,3 +1,4 @@
+import type { SyncRecord } from '../client/collection.ts'
 import { isTyping, make } from './elements.ts'
 
 /** Items with an optional heading. */
@@ -20,8 +21,18 @@ interface Part<T extends object> {
 // Rows outside the window that are rendered in advance for scrolling.
 const maxMarginPx = 600
 
-/** For each list, a function that measures it and returns one that renders its rows. */
-const lists = new Map<HTMLElement, (marginPx: number) => () => void>()
+/** Where a row is or was. */
+export interface RowPlace {
+  /** The label of its list. */
+  list: string
+  record: SyncRecord
+  /** Its index in the whole list. */
+  index: number
+}
+
+type AnyList = Pick<LongList<{ record: SyncRecord }>, 'measure' | 'placeAt' | 'focusPlace'>
+
+const lists = new Map<HTMLElement, AnyList>()
 
 let later = 0
 
@@ -39,10 +50,22 @@ export function renderLists(): void {
   renderAll()
 }
 
+/** The row that an event happened in; null outside of lists. */
+export function placeOf(event: Event): RowPlace | null {
+  const row = rowAt(event)
+  const [, list] = [...lists].find(([element]) => element.contains(row)) ?? []
+  return row === null || list === undefined ? null : list.placeAt(Number(row.dataset.index))
+}
+
+/** Focuses the row of the same record, or the one that has taken its place; false if the list has gone. */
+export function focusPlace(place: RowPlace): boolean {
+  return [...lists].some(([element, list]) => element.isConnected && list.focusPlace(place))
+}
+
 /** Measures all lists before changing any, because otherwise the browser would compute the layout for each. */
 function renderAll(marginPx = maxMarginPx): void {
-  const renders = [...lists].map(([element, measure]) => {
-    if (element.isConnected) return measure(marginPx)
+  const renders = [...lists].map(([element, list]) => {
+    if (element.isConnected) return list.measure(marginPx)
     sizes.unobserve(element)
     lists.delete(element)
     return null
@@ -58,8 +81,9 @@ const maxRows = 300_000
  * the last focused one, and the one that is as high as its content. Arrow keys, Home and End move between rows. A note at the end says how
  * many items are not shown.
  */
-export class LongList<T extends object> {
+export class LongList<T extends { record: SyncRecord }> {
   readonly element: HTMLElement
+  readonly #label: string
   readonly #parts: Part<T>[]
   readonly #makeRow: (item: T) => HTMLElement
   readonly #rest = make('p', { class: 'note' })
@@ -77,6 +101,7 @@ export class LongList<T extends object> {
     makeRow: (item: T) => HTMLElement,
     formOf: (item: T) => unknown = () => null,
   ) {
+    this.#label = label
     this.#makeRow = makeRow
     this.#formOf = formOf
     this.#focused = role === 'tree' ? 0 : -1
@@ -102,7 +127,7 @@ export class LongList<T extends object> {
       this.#rest,
     )
     for (const part of this.#parts) this.#setHeight(part)
-    lists.set(this.element, (marginPx) => this.#measure(marginPx))
+    lists.set(this.element, this)
     sizes.observe(this.element)
   }
 
@@ -137,6 +162,27 @@ export class LongList<T extends object> {
     row.scrollIntoView({ block: 'nearest' })
   }
 
+  placeAt(index: number): RowPlace {
+    const { record } = this.#items()[index]!
+    return { list: this.#label, record, index }
+  }
+
+  /** Focuses the row of the same record, or the one that has taken its place; false in another list. */
+  focusPlace({ list, record, index }: RowPlace): boolean {
+    if (list !== this.#label) return false
+    const items = this.#items()
+    const isSame = (item: T | undefined) =>
+      item?.record.collection === record.collection && item.record.stored.id === record.stored.id
+    // A record may have several rows.
+    const now = isSame(items[index]) ? index : items.findIndex(isSame)
+    this.focus(now < 0 ? index : now)
+    return true
+  }
+
+  #items(): T[] {
+    return this.#parts.flatMap(({ items }) => items)
+  }
+
   #firstRows(sections: Section<T>[]): Section<T>[] {
     let count = 0
     const first = sections.flatMap(({ title, items }) => {
@@ -155,7 +201,7 @@ export class LongList<T extends object> {
   }
 
   /** Measures where the parts are, and returns a function that renders their rows. */
-  #measure(marginPx: number): () => void {
+  measure(marginPx: number): () => void {
     const places = this.#parts.map((part) => ({ part, place: part.body.getBoundingClientRect() }))
     return () => {
       for (const { part, place } of places) this.#fill(part, place, marginPx)

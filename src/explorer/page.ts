@@ -8,7 +8,7 @@ import { editableFields } from './editable-fields.ts'
 import { Editor } from './editor.ts'
 import { button, byId, icon, make, showStatus } from './elements.ts'
 import type { BookmarkItem, Draft, DrawnTree, Group, Item } from './items.ts'
-import { renderLists } from './long-list.ts'
+import { focusPlace, placeOf, renderLists } from './long-list.ts'
 import { RecordDialog } from './record-dialog.ts'
 import { isOutdated, type State } from './state.ts'
 import { placeAddress, readPlace, setAddress } from './tab.ts'
@@ -42,10 +42,11 @@ export class Page {
     this.editor = new Editor(state, {
       draw: () => this.draw(),
       showDraft: () => this.#showDraft(),
-      focusRow: (collection, id) => this.#focusRow(collection, id),
+      focusAgain: () => this.#focusAgain(),
       askForToken: (trouble) => connector.ask(trouble),
     })
     this.record = new RecordDialog(state, this.editor)
+    byId('content').addEventListener('focusin', (event) => (state.row = placeOf(event)))
   }
 
   show(part: 'connect' | 'explorer'): void {
@@ -173,17 +174,21 @@ export class Page {
   #replaceContent(drawAnew: () => HTMLElement[]): void {
     const before = document.activeElement as HTMLElement
     const isInside = byId('content').contains(before)
+    // The title has it while no row is left, such as until a deletion is taken back.
+    const isLost = before === byId('title') && this.#state.row !== null
     byId('content').replaceChildren(...drawAnew())
-    if (!isInside) return
-    if (this.#state.draft?.form.element.contains(before)) {
-      renderLists()
-      before.focus({ preventScroll: true })
-    } else this.#focusAgain()
+    if (!isInside && !isLost) return
+    renderLists()
+    // A form is kept, unless its row has gone.
+    if (byId('content').contains(before)) before.focus({ preventScroll: true })
+    else this.#focusAgain()
   }
 
-  /** After a redraw the focus is on the row where it was, or on the title. */
+  /** Focuses the row where the focus was, or the one that has taken its place; without any, the title. */
   #focusAgain(): void {
-    if (this.#state.drawnTree?.focus() !== true) byId('title').focus({ preventScroll: true })
+    const { drawnTree, row } = this.#state
+    const isFocused = drawnTree === null ? row !== null && focusPlace(row) : drawnTree.focus()
+    if (!isFocused) byId('title').focus({ preventScroll: true })
   }
 
   /** Shows what has changed elsewhere in the form that is open. */
@@ -228,14 +233,6 @@ export class Page {
       if (!tree.open.has(idOf(above))) this.#state.drawnFrom = []
       tree.open.add(idOf(above))
     }
-  }
-
-  #focusRow(collection: string, id: string): void {
-    renderLists()
-    if (this.#state.drawnTree !== null) return this.#focusAgain()
-    const address = CSS.escape(placeAddress(collection, id))
-    const main = byId('content').querySelector<HTMLElement>(`[data-main][href="${address}"]`)
-    ;(main ?? byId('title')).focus({ preventScroll: main === null })
   }
 
   #drawNotices({ id, title, collections }: View): HTMLElement[] {

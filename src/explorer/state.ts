@@ -4,6 +4,7 @@ import type { Editing } from './editing.ts'
 import { LoadedRecords } from './loaded-records.ts'
 import type { SyncRecord } from '../client/collection.ts'
 import type { Draft, DrawnTree, TreeState } from './items.ts'
+import type { RowPlace } from './long-list.ts'
 
 /** What the page knows and shows. `main.ts` makes the only one; what is drawn is a function of it. */
 export interface State {
@@ -29,6 +30,8 @@ export interface State {
   draft: Draft | null
   /** The record that the dialog shows, and whether with controls that change it; null if it is closed. */
   record: { record: SyncRecord; canEdit: boolean } | null
+  /** The row that has or had the focus, if that was the last thing in the content that had it. */
+  row: RowPlace | null
   tree: TreeState
   /** The tree on display; null if none is. */
   drawnTree: DrawnTree | null
@@ -56,6 +59,7 @@ export function initialState(): State {
     troubles: [],
     draft: null,
     record: null,
+    row: null,
     drawnTree: null,
     tree: {
       // At first only the first folder, so that there is something to see.

@@ -370,6 +370,59 @@ describe('other records', () => {
   })
 })
 
+describe('after Ctrl+Z the focus is on the row that is back, or its neighbour', () => {
+  const anna = '#/passwords/%7B11111111-1111-4111-8111-111111111111%7D'
+  /** The address of the record whose row has the focus, or the id of what has it. */
+  const focusedRecord = (page: Page) =>
+    page.evaluate(() => document.activeElement!.getAttribute('href') ?? document.activeElement!.id)
+  const undo = async (page: Page) => {
+    await page.keyboard.press('Control+z')
+    await page.locator('#changes').waitFor({ state: 'hidden' })
+  }
+  const linkTo = (page: Page, address: string) => page.locator(`[data-main][href="${address}"]`).first()
+
+  it('in Passwords', async () => {
+    const { page } = await open('passwords')
+    await linkTo(page, anna).focus()
+    await page.keyboard.press('F2')
+    await field(page, 'username').fill('zoe')
+    await page.keyboard.press('Enter')
+    await isSaved(page, 'Changed “https://shop.example”')
+    const changed = await focusedRecord(page)
+    await undo(page)
+
+    expect([changed, await focusedRecord(page)]).toEqual([anna, anna])
+    expect(await linkTo(page, anna).innerText()).toContain('anna')
+  })
+
+  it('in search results, also if none was left', async () => {
+    const { page } = await open('bookmarks')
+    await page.fill('#search', 'again')
+    await linkTo(page, '#/bookmarks/mailagain000').focus()
+    await page.keyboard.press('F2')
+    await field(page, 'title').fill('No match')
+    await page.keyboard.press('Enter')
+    await page.getByText('No match for “again” in Bookmarks.').waitFor()
+    const changed = await focusedRecord(page)
+    await undo(page)
+
+    expect([changed, await focusedRecord(page)]).toEqual(['title', '#/bookmarks/mailagain000'])
+  })
+
+  it('in Duplicates', async () => {
+    const { page } = await open('duplicates')
+    await page.getByRole('button', { name: 'Keep this: Mail in' }).focus()
+    await page.keyboard.press('Enter')
+    await isSaved(page, 'Kept one “Mail”')
+    await row(page, 'Mail').waitFor({ state: 'detached' })
+    const kept = await focusedRecord(page)
+    await undo(page)
+
+    expect([kept, await focusedRecord(page)]).toEqual([anna, anna])
+    expect(await titlesOf(page)).toContain('Mail')
+  })
+})
+
 describe('a save', () => {
   it('never overwrites what changed elsewhere: shows it, keeps what was typed, and saves it when asked again', async () => {
     const { page, other } = await open('bookmarks')
