@@ -29,6 +29,16 @@ interface ChangeOptions {
   command: string
   write: boolean
   hasUndo: boolean
+  /** Called when it is interrupted after something may have been written. */
+  onPart?(): void
+}
+
+/** How far changes were made. */
+export interface Made {
+  /** Whether nothing was left as it is. */
+  isWhole: boolean
+  /** Whether anything was written. */
+  isWritten: boolean
 }
 
 /**
@@ -62,8 +72,8 @@ export async function showOrMake(
 export async function showOrMakeAll(
   session: Session,
   changes: AsyncIterable<Change>,
-  { command, write, hasUndo }: ChangeOptions,
-): Promise<{ isWhole: boolean }> {
+  { command, write, hasUndo, onPart }: ChangeOptions,
+): Promise<Made> {
   const { host, tell } = session
   const log = new UndoLog(session, command, write && hasUndo)
   const totals = new Totals()
@@ -82,18 +92,19 @@ export async function showOrMakeAll(
   } catch (error) {
     const isWritten = totals.lines.length > 0 || !(error instanceof ClientError) || error.mayBeApplied
     log.end(isWritten ? [...totals.lines, 'interrupted'].join('; ') : '')
+    if (isWritten) onPart?.()
     throw error
   }
   const { lines } = totals
   if (!write || lines.length === 0) {
     log.end('')
-    await leave(session, lines, lines.join(), problems)
-    return { isWhole: problems.length === 0 }
+    leave(session, lines, lines.join(), problems)
+    return { isWhole: problems.length === 0, isWritten: false }
   }
   for (const message of problems) tell(message)
   for (const line of lines) tell(`${doneOf(line, problems)}, on all devices after their next sync`)
   log.end(lines.join('; '))
-  return { isWhole: problems.length === 0 }
+  return { isWhole: problems.length === 0, isWritten: true }
 }
 
 function leave({ tell }: Session, lines: string[], summary: string, problems: string[]) {

@@ -31,8 +31,10 @@ export interface UndoEntry {
   summary: string
   /** In ms since 1970. */
   atMs: number
-  /** Whether `undo` has taken it back. */
+  /** Whether `undo` has taken it back, except for what it named: the next one takes the command before it. */
   isUndone: boolean
+  /** Whether a part was taken back, and another was named or interrupted. */
+  isPartlyUndone: boolean
   saved: Saved[]
   /** What was to be done, so that the same command continues it after an interruption. */
   intent?: Intent
@@ -131,6 +133,7 @@ function readEntry(folder: string, number: number): UndoEntry | null {
       summary: textOf(entry.summary),
       atMs: numberOf(entry.atMs),
       isUndone: entry.isUndone === true,
+      isPartlyUndone: entry.isPartlyUndone === true,
       intent: { digest: textOf(fieldsOf(entry.intent).digest), ids: textsOf(fieldsOf(entry.intent).ids) },
       saved: saved.map(({ keyId, collection, keys, before, after }) => ({
         keyId: textOf(keyId),
@@ -164,9 +167,14 @@ function readLine(text: string): Fields {
   }
 }
 
-/** Marks an entry as taken back, so that the next `undo` takes the one before it. Throws `ClientError`. */
-export function markUndone(owner: Owner, entry: UndoEntry, host: Host): void {
-  addLine(undoFolder(owner, host), entry.number, { isUndone: true })
+/** Says how far an entry was taken back. Throws `ClientError`. */
+export function markUndone(
+  owner: Owner,
+  { number }: UndoEntry,
+  marks: Pick<UndoEntry, 'isUndone' | 'isPartlyUndone'>,
+  host: Host,
+): void {
+  addLine(undoFolder(owner, host), number, marks)
 }
 
 /** Adds to an entry: each line replaces fields of the ones before it, and adds to what was saved. Throws `ClientError`. */

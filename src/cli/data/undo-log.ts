@@ -184,7 +184,8 @@ export class UndoLog {
   #newEntry(number: number): UndoEntry {
     const atMs = this.#session.host.now()
     const intent = this.#intent
-    return { number, command: this.#command, summary: '', atMs, isUndone: false, saved: [], intent }
+    const isUndone = { isUndone: false, isPartlyUndone: false }
+    return { number, command: this.#command, summary: '', atMs, ...isUndone, saved: [], intent }
   }
 
   #drop(): void {

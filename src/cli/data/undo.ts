@@ -38,8 +38,9 @@ export const undoCommand: CommandFactory = (perform) =>
     )
 
 function listEntries({ host }: Session, entries: UndoEntry[]): Promise<number> {
-  const lines = entries.map(({ number, command, summary, atMs, isUndone }) => {
-    return `${String(number).padStart(4)}  ${minuteOf(atMs)}  ${command.padEnd(7)}  ${summary || 'interrupted'}${isUndone ? ' (taken back)' : ''}\n`
+  const lines = entries.map(({ number, command, summary, atMs, isUndone, isPartlyUndone }) => {
+    const state = isPartlyUndone ? ' (taken back in part)' : isUndone ? ' (taken back)' : ''
+    return `${String(number).padStart(4)}  ${minuteOf(atMs)}  ${command.padEnd(7)}  ${summary || 'interrupted'}${state}\n`
   })
   return print(host, lines.join(''))
 }
@@ -76,12 +77,17 @@ async function takeBack(
       yield { collection, edits: undone.edits, shown: undone.shown, now: [...now.values()] }
     }
   }
-  const made = await showOrMakeAll(session, changes(), { command: 'undo', write, hasUndo })
+  const mark = (isUndone: boolean, isPartlyUndone: boolean) =>
+    markUndone(client.account, entry, { isUndone, isPartlyUndone }, host)
+  // The next undo continues it.
+  const onPart = () => mark(false, true)
+  const made = await showOrMakeAll(session, changes(), { command: 'undo', write, hasUndo, onPart })
   if (unreadable.length > 0)
     tell(
       `${countOf(unreadable.length, 'record')} ${unreadable.length === 1 ? 'stays, because the key does not decrypt it' : 'stay, because the key does not decrypt them'}: ${someOf(unreadable)}`,
     )
   const isWhole = made.isWhole && unreadable.length === 0
-  if (write) markUndone(client.account, entry, host)
+  if (write && (isWhole || made.isWritten)) mark(true, !isWhole)
+  else if (write) tell(`${number} was not taken back: "sync-bridge undo --list" shows those before it`)
   return codeOf(isWhole)
 }

@@ -751,7 +751,7 @@ describe('undo', () => {
   it('keeps what was changed since, names it, and takes back the command before it next', async () => {
     const { run, edit, write, clear } = await someone()
     await edit('sed -i "s/Title a/One/" "$1"', '--yes')
-    await edit('sed -i "s/Title b/Two/" "$1"', '--yes')
+    await edit('sed -i "s/Title b/Two/; s/Title c/Three/" "$1"', '--yes')
     await write(link('b', 'news', { title: 'Later' }))
 
     const second = await run(['undo', '--write'])
@@ -770,10 +770,33 @@ describe('undo', () => {
     ])
     expect(list.output.split('\n').map((line) => line.replace(/\d{4}-\S+ \S+ +/, ''))).toEqual([
       '   1  edit     1 renamed (taken back)',
-      '   2  edit     1 renamed (taken back)',
+      '   2  edit     2 renamed (taken back in part)',
       '   3  undo     bookmarks: 1 renamed',
+      '   4  undo     bookmarks: 1 renamed',
       '',
     ])
+  })
+
+  it('is still to be taken back if nothing of it could be', async () => {
+    const { run, edit, write, clear } = await someone()
+    await edit('sed -i "s/Title a/One/" "$1"', '--yes')
+    await edit('sed -i "s/Title b/Two/" "$1"', '--yes')
+    await write(link('b', 'news', { title: 'Later' }))
+
+    const refused = await run(['undo', '--write'])
+    const list = await run(['undo', '--list'])
+    const again = await run(['undo', '--write'])
+    await write(link('b', 'news', { title: 'Two' }))
+    const late = await run(['undo', '--write'])
+
+    const told = '2 was not taken back: "sync-bridge undo --list" shows those before it\n'
+    expect([refused.code, again.code, late.code]).toEqual([3, 3, 0])
+    expect([refused.errors, again.errors]).toEqual([
+      expect.stringContaining(told),
+      expect.stringContaining(told),
+    ])
+    expect(list.output).not.toContain('taken back')
+    expect([await clear('a'), await clear('b')]).toMatchObject([{ title: 'One' }, { title: 'Title b' }])
   })
 
   it('puts back what Firefox would not take, and names what it cannot put back beside the rest', async () => {

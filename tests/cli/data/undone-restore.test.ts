@@ -150,6 +150,30 @@ describe('undo of a restore', () => {
     expect([stopped.code, undone.code, await livingOf(user, 'forms')]).toEqual([1, 0, {}])
   })
 
+  it('continues after an interruption, before which it was taken back in part', async () => {
+    const { user, folder } = someone('interrupted')
+    await writeForms(user, idsOf(52))
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'forms')
+    await run(user, ['restore', folder, 'forms', '--write'])
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    let batches = 0
+    proxy.plan(({ path }) =>
+      path === '/v1/batch' && ++batches > 1 ? { kind: 'status', status: 403, body: '{}' } : null,
+    )
+
+    const stopped = await run(user, ['undo', '--write'], { BRIDGE_URL: proxy.url })
+    const list = await run(user, ['undo', '--list'])
+    const left = Object.keys(await livingOf(user, 'forms')).length
+    const undone = await run(user, ['undo', '--write'])
+    const after = await run(user, ['undo', '--list'])
+
+    expect([stopped.code, left < 52, left > 0, undone.code]).toEqual([1, true, true, 0])
+    expect(list.output).toMatch(/ 1 .*restore .* \(taken back in part\)\n/)
+    expect(after.output).toMatch(/ 1 .*restore .* \(taken back\)\n/)
+    expect(await livingOf(user, 'forms')).toEqual({})
+  })
+
   it('keeps only the ids of what it adds', async () => {
     const { user, folder } = someone('small')
     await writeForms(user, idsOf(500))
