@@ -1,4 +1,10 @@
-import { Command, InvalidArgumentError, Option, type CommandUnknownOpts } from '@commander-js/extra-typings'
+import {
+  Argument,
+  Command,
+  InvalidArgumentError,
+  Option,
+  type CommandUnknownOpts,
+} from '@commander-js/extra-typings'
 import { nearest } from '../settings/nearest.ts'
 import type { Host } from './host.ts'
 
@@ -53,6 +59,17 @@ export function oneOf<Word extends string>(words: readonly Word[]): (text: strin
     if (found !== undefined) return found
     const meant = nearest(text, [...words])
     throw new InvalidArgumentError(meant === null ? `Use ${words.join(', ')}.` : `Did you mean ${meant}?`)
+  }
+}
+
+/** A positional argument with words for completions; others are accepted, too. `choices` are all that is accepted. */
+export class SuggestedArgument<Flags extends string> extends Argument<Flags> {
+  constructor(
+    flags: Flags,
+    meaning: string,
+    readonly suggestions: readonly string[],
+  ) {
+    super(flags, meaning)
   }
 }
 

@@ -1,9 +1,9 @@
-import { firefoxCollections } from '../settings/schema.ts'
 import {
   Argument,
   describeCommand,
   oneOf,
   placeholderOf,
+  SuggestedArgument,
   type AnyCommand,
   type CommandFactory,
 } from './command.ts'
@@ -30,14 +30,17 @@ export const completionCommand: CommandFactory = (perform) =>
 /** A word to complete, and its meaning. */
 type Word = [word: string, meaning: string]
 
+/** The words at a place, or the name of a file. */
+type Choices = Word[] | 'file'
+
 /** What may follow a command. */
 interface Completion {
   command: string
-  /** Its positional arguments. */
-  words: Word[]
+  /** Its positional arguments in order. */
+  positions: { choices: Choices; isVariadic: boolean }[]
   options: Word[]
-  /** The options with a value, and what it may be; null: the name of a file. */
-  values: { names: string[]; meaning: string; choices: string[] | null }[]
+  /** The options with a value. */
+  values: { names: string[]; choices: Choices }[]
 }
 
 /** A script that completes commands, options, their values, collections and files. */
@@ -49,8 +52,8 @@ export function completionScript(shell: Shell, commands: readonly AnyCommand[]):
     ['version', 'show the version'],
   ]
   const known: Completion[] = [
-    { command: '', words: [...names, ...program], ...alone },
-    { command: 'help', words: names, ...alone },
+    { command: '', positions: [{ choices: [...names, ...program], isVariadic: false }], ...alone },
+    { command: 'help', positions: [{ choices: names, isVariadic: false }], ...alone },
     ...commands.map(completionOf),
   ]
   return { bash: bashScript, zsh: zshScript, fish: fishScript }[shell](known)
@@ -60,112 +63,176 @@ function completionOf(command: AnyCommand): Completion {
   const options = [...command.options, { long: '--help', short: '-h', description: 'show the options' }]
   return {
     command: command.name(),
-    words: command.registeredArguments.flatMap((argument) =>
-      wordsFor(argument.name(), argument.argChoices).map((word): Word => [word, argument.description]),
-    ),
+    positions: command.registeredArguments.map((argument) => {
+      const { description, argChoices, variadic: isVariadic } = argument
+      const suggested = argument instanceof SuggestedArgument ? argument.suggestions : []
+      return { choices: choicesOf(argument.name(), argChoices ?? suggested, description), isVariadic }
+    }),
     options: options.map(({ long, description }): Word => [long!, description]),
     values: command.options
       .filter(({ required }) => required)
-      .map((option) => {
-        const placeholder = placeholderOf(option)
-        const choices = isFile(placeholder) ? null : wordsFor(placeholder, option.argChoices)
-        return { names: namesOf(option), meaning: option.description, choices }
-      }),
+      .map((option) => ({
+        names: namesOf(option),
+        choices: choicesOf(placeholderOf(option), option.argChoices ?? [], option.description),
+      })),
   }
 }
 
-function isFile(placeholder: string): boolean {
-  return placeholder === 'FILE' || placeholder === 'DIR'
-}
-
-function wordsFor(placeholder: string, choices: string[] | undefined): string[] {
-  return choices ?? (placeholder === 'COLLECTION' ? [...firefoxCollections] : [])
+function choicesOf(placeholder: string, words: readonly string[], meaning: string): Choices {
+  if (['FILE', 'DIR', 'CMD'].includes(placeholder)) return 'file'
+  return words.map((word): Word => [word, meaning])
 }
 
 function namesOf({ short, long }: { short?: string; long?: string }): string[] {
   return [short, long].filter((name) => name !== undefined)
 }
 
+function wordsOf(choices: Word[]): string {
+  return choices.map(([word]) => word).join(' ')
+}
+
+/** A pattern of shells for an option after its command. */
 function alternatives(command: string, names: string[]): string {
   return names.map((name) => `'${command} ${name}'`).join('|')
 }
 
-// Without `mapfile`, which bash 3 of macOS lacks. Words without an entry are completed as files.
+/** A pattern of bash and zsh for every option with a value, and for the equals sign, behind which bash begins a word. */
+function withValue(known: Completion[]): string {
+  return known
+    .flatMap(({ command, values }) => values.map(({ names }) => alternatives(command, names)))
+    .concat("*' ='")
+    .join('|')
+}
+
+/** A pattern of bash and zsh for a position after a command; the last argument may take all that follow. */
+function patternOf(command: string, position: number, isVariadic: boolean): string {
+  return isVariadic ? `'${command} '*` : `'${command} ${position}'`
+}
+
+// Without `mapfile` and `compopt`, which bash 3 of macOS lacks; the latter only prevents names of files where none belongs.
 function bashScript(known: Completion[]): string {
+  const act = (choices: Choices) => (choices === 'file' ? 'files=yes' : `words="${wordsOf(choices)}"`)
   const values = known.flatMap(({ command, values: options }) =>
-    options.map(({ names, choices }) => {
-      return `  ${alternatives(command, names)}) words="${(choices ?? []).join(' ')}" ;;`
-    }),
+    options.map(({ names, choices }) => `  ${alternatives(command, names)}) ${act(choices)} ;;`),
   )
-  const words = known.flatMap(({ command, words: positional, options }) => [
-    `  '${command} -'*) words="${options.map(([word]) => word).join(' ')}" ;;`,
-    `  '${command} '*) words="${positional.map(([word]) => word).join(' ')}" ;;`,
-  ])
+  const options = known.map(({ command, options: words }) => `    '${command}') words="${wordsOf(words)}" ;;`)
+  const positions = known.flatMap(({ command, positions: all }) =>
+    all.map(({ choices, isVariadic }, at) => `    ${patternOf(command, at, isVariadic)}) ${act(choices)} ;;`),
+  )
   return `# Completions of sync-bridge for bash
 _sync_bridge() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD - 1]}" command= words=
+  local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD - 1]}" command= words= files= at=0 index
   # The shell splits --name=value at the equals sign.
   [ "$before" != = ] || before="\${COMP_WORDS[COMP_CWORD - 2]}"
   [ "$current" != = ] || current=
   [ "$COMP_CWORD" = 1 ] || command="\${COMP_WORDS[1]}"
+  # Counts the arguments before this one, without options and their values.
+  for ((index = 2; index < COMP_CWORD; index++)); do
+    case "$command \${COMP_WORDS[index - 1]}" in
+    ${withValue(known)}) continue ;;
+    esac
+    case "\${COMP_WORDS[index]}" in -* | =) ;; *) at=$((at + 1)) ;; esac
+  done
   case "$command $before" in
 ${values.join('\n')}
-  *) case "$command $current" in
-${words.join('\n')}
-  esac ;;
+  *)
+    case "$current" in
+    -*) case "$command" in
+${options.join('\n')}
+    esac ;;
+    *) case "$command $at" in
+${positions.join('\n')}
+    esac ;;
+    esac ;;
   esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
+  [ -n "$files" ] || compopt +o default 2> /dev/null
 }
 complete -o default -F _sync_bridge sync-bridge
 `
 }
 
-// The meanings contain no single quotes, and a colon only after a word.
+// The shell splits a word from its meaning at the first colon.
 function zshScript(known: Completion[]): string {
   const quoted = (words: Word[]) =>
     words.map(([word, meaning]) => `'${word}:${meaning.replaceAll("'", "'\\''")}'`).join(' ')
+  const act = (choices: Choices) => (choices === 'file' ? '_files' : `known=(${quoted(choices)})`)
   const values = known.flatMap(({ command, values: options }) =>
-    options.map(({ names, choices }) => {
-      const action = choices === null ? '_files' : `compadd -- ${choices.join(' ')}`
-      return `  ${alternatives(command, names)}) ${action}; return ;;`
-    }),
+    options.map(({ names, choices }) => `  ${alternatives(command, names)}) ${act(choices)} ;;`),
   )
-  const words = known.map(({ command, words: positional, options }) => {
-    return `  '${command}') known=(${quoted([...positional, ...options])}) ;;`
-  })
+  const options = known.map(({ command, options: words }) => `    '${command}') known=(${quoted(words)}) ;;`)
+  const positions = known.flatMap(({ command, positions: all }) =>
+    all.map(({ choices, isVariadic }, at) => `    ${patternOf(command, at, isVariadic)}) ${act(choices)} ;;`),
+  )
   return `#compdef sync-bridge
 # Completions of sync-bridge for zsh; as a file in $fpath its name is _sync-bridge
 _sync-bridge() {
   local command=
   local -a known
+  local -i at=0 index
   (( CURRENT == 2 )) || command=$words[2]
+  # Counts the arguments before this one, without options and their values.
+  for (( index = 3; index < CURRENT; index++ )); do
+    case "$command $words[index-1]" in
+    ${withValue(known)}) continue ;;
+    esac
+    [[ $words[index] == -* ]] || at+=1
+  done
   case "$command $words[CURRENT-1]" in
 ${values.join('\n')}
+  *)
+    case $words[CURRENT] in
+    -*) case $command in
+${options.join('\n')}
+    esac ;;
+    *) case "$command $at" in
+${positions.join('\n')}
+    esac ;;
+    esac ;;
   esac
-  case $command in
-${words.join('\n')}
-  esac
-  _describe sync-bridge known
-  _files
+  (( ! $#known )) || _describe sync-bridge known
 }
 if [ "$funcstack[1]" = _sync-bridge ]; then _sync-bridge "$@"; else compdef _sync-bridge sync-bridge; fi
 `
 }
 
 function fishScript(known: Completion[]): string {
-  const lines = known.flatMap(({ command, words, options, values }) => {
-    const where = command === '' ? '__fish_use_subcommand' : `'__fish_seen_subcommand_from ${command}'`
-    const add = (what: string, meaning: string) =>
+  const valued = known.flatMap(({ command, values }) =>
+    values.flatMap(({ names }) => names.map((name) => `'${command} ${name}'`)),
+  )
+  const lines = known.flatMap(({ command, positions, options, values }) => {
+    const add = (where: string, what: string, meaning: string) =>
       `complete -c sync-bridge -n ${where} ${what} -d '${meaning.replaceAll("'", "\\'")}'`
+    const after = `'__fish_seen_subcommand_from ${command}'`
     return [
-      ...words.map(([word, meaning]) => add(`-a ${word}`, meaning)),
+      ...positions.flatMap(({ choices, isVariadic }, at) => {
+        const place = `'__sync_bridge_at ${isVariadic ? '-ge' : '-eq'} ${at} ${command}'`
+        const where = command === '' ? '__fish_use_subcommand' : place
+        if (choices === 'file') return [`complete -c sync-bridge -n ${where} -F`]
+        return choices.map(([word, meaning]) => add(where, `-a ${word}`, meaning))
+      }),
       ...options.map(([name, meaning]) => {
         const value = values.find(({ names }) => names.includes(name))
-        if (!value) return add(`-l ${name.slice(2)}`, meaning)
-        const kind = value.choices === null ? '-r -F' : `-x -a '${value.choices.join(' ')}'`
-        return add(`-l ${name.slice(2)} ${kind}`, meaning)
+        if (!value) return add(after, `-l ${name.slice(2)}`, meaning)
+        const kind = value.choices === 'file' ? '-r -F' : `-x -a '${wordsOf(value.choices)}'`
+        return add(after, `-l ${name.slice(2)} ${kind}`, meaning)
       }),
     ]
   })
-  return `# Completions of sync-bridge for fish\ncomplete -c sync-bridge -f\n${lines.join('\n')}\n`
+  return `# Completions of sync-bridge for fish
+# Compares a number with that of the arguments after a command, without options and their values.
+function __sync_bridge_at -a compare number command
+  set -l words (commandline -opc)
+  test "$words[2]" = "$command"; or return 1
+  set -l at 0
+  set -l before $words[2]
+  for word in $words[3..-1]
+    contains -- "$command $before" ${valued.join(' ')}; or string match -q -- '-*' $word; or set at (math $at + 1)
+    set before $word
+  end
+  test $at $compare $number
+end
+complete -c sync-bridge -f
+${lines.join('\n')}
+`
 }

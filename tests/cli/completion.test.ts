@@ -59,6 +59,20 @@ describe('completionScript', () => {
       await has('called:ls history:')
       enter('sync-bridge help healt\t')
       await has('called:help healthcheck:')
+      // Only what the command accepts: neither addons, nor crypto.
+      enter('sync-bridge rm add\t')
+      await has('called:rm addresses:')
+      enter('sync-bridge ls cr\t')
+      await has('called:ls creditcards:')
+      // Each argument has its own words, and an option with its value is none.
+      enter('sync-bridge set \t')
+      await has('called:set passwords:')
+      enter('sync-bridge set passwords pass\t')
+      await has('called:set passwords pass:')
+      enter('sync-bridge restore sett\t')
+      await has('called:restore settings.ini:')
+      enter('sync-bridge restore --id an settings.ini hist\t')
+      await has('called:restore --id an settings.ini history:')
 
       child.kill('SIGKILL')
       await child.exited

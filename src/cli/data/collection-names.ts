@@ -12,8 +12,11 @@ export async function describeAbsent(client: SyncClient, name: string): Promise<
   return `The account has no collection ${JSON.stringify(name)}${meant ? `: did you mean ${meant}?` : ''}`
 }
 
-/** Throws `ClientError` for the collection whose content is the keys themselves. */
+/** The content of these collections is the keys themselves. */
+export const neverShown: ReadonlySet<string> = new Set(['crypto'])
+
+/** Throws `ClientError` for a collection that is never shown. */
 export function refuseKeys(name: string): void {
-  if (name === 'crypto')
-    throw new ClientError('"crypto" contains the keys of the account, which are not shown')
+  if (neverShown.has(name))
+    throw new ClientError(`"${name}" contains the keys of the account, which are not shown`)
 }

@@ -5,7 +5,7 @@ import { printableLine, jsonText } from '../../client/safe-text.ts'
 import { withAccount, type Session } from './session.ts'
 import { partialSuccess, UsageError, type CommandFactory } from '../command.ts'
 import { createOutputQueue, writeOut } from '../output.ts'
-import { describeAbsent, refuseKeys } from './collection-names.ts'
+import { describeAbsent, neverShown, refuseKeys } from './collection-names.ts'
 import { minuteOf } from './dates.ts'
 import { collectionArgument, describeAccountCommand } from './options.ts'
 import { countOf } from './phrases.ts'
@@ -13,7 +13,7 @@ import type { SyncRecord } from '../../client/collection.ts'
 
 export const lsCommand: CommandFactory = (perform) =>
   describeAccountCommand('ls', 'list the collections of your account, or the records of one')
-    .addArgument(collectionArgument('the collection whose records to list'))
+    .addArgument(collectionArgument('the collection whose records to list', neverShown))
     .option('--json', 'print one JSON object per line, for programs')
     .option('--deleted', 'only deletions: records that say that something was deleted')
     .action(

@@ -1,4 +1,5 @@
-import { Argument, describeCommand, Option } from '../command.ts'
+import { firefoxCollections } from '../../settings/schema.ts'
+import { describeCommand, Option, SuggestedArgument } from '../command.ts'
 import { readMoment } from './dates.ts'
 
 const ownBridge =
@@ -43,15 +44,20 @@ export const sinceOption = new Option(
   'only what has changed since: 2026-01-31, or how long ago, such as 12h or 7d',
 ).argParser(readMoment)
 
-/** The positional argument for one collection. Names are in lower case. */
-export function collectionArgument(meaning: string) {
-  return new Argument('[COLLECTION]', meaning).argParser((text) => text.toLowerCase())
+/** The positional argument for one collection, except for some. Names are in lower case. */
+export function collectionArgument(meaning: string, refused: ReadonlySet<string>) {
+  return new SuggestedArgument('[COLLECTION]', meaning, allBut(refused)).argParser((text) =>
+    text.toLowerCase(),
+  )
 }
 
-/** The positional argument for any number of collections. */
-export function collectionArguments(meaning: string) {
-  return new Argument('[COLLECTION...]', meaning).argParser((text, before: string[] | undefined) => [
-    ...(before ?? []),
-    text.toLowerCase(),
-  ])
+/** The positional argument for any number of collections, except for some. */
+export function collectionArguments(meaning: string, refused: ReadonlySet<string>) {
+  return new SuggestedArgument('[COLLECTION...]', meaning, allBut(refused)).argParser(
+    (text, before: string[] | undefined) => [...(before ?? []), text.toLowerCase()],
+  )
+}
+
+function allBut(refused: ReadonlySet<string>): string[] {
+  return firefoxCollections.filter((name) => !refused.has(name))
 }

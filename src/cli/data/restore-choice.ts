@@ -15,9 +15,9 @@ import type { SyncClient } from '../../client/sync-client.ts'
 import type { Host } from '../host.ts'
 
 // Keys and engines must stay current: old ones would make everything else unreadable.
-const never = new Set(['crypto', 'meta'])
+export const neverRestored: ReadonlySet<string> = new Set(['crypto', 'meta'])
 // Devices create these themselves.
-const unlessNamed = new Set([...never, 'clients', 'tabs'])
+const unlessNamed = new Set([...neverRestored, 'clients', 'tabs'])
 /** What matters first; history comes last. */
 const firstCollections = ['passwords', 'bookmarks', 'addresses', 'creditcards']
 
@@ -93,7 +93,7 @@ export class BackupChoice {
   async collections(named: string[]): Promise<{ whole: string[]; isAll: boolean }> {
     const { backup, others, session } = this
     const saved = backup.state.collections
-    const absent = named.find((name) => !saved.has(name) || never.has(name))
+    const absent = named.find((name) => !saved.has(name) || neverRestored.has(name))
     if (absent !== undefined) throw new ClientError(`${absent} is not in this backup or cannot be restored`)
     const chosen =
       named.length > 0 ? [...new Set(named)] : [...saved.keys()].filter((name) => !unlessNamed.has(name))

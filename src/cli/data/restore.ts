@@ -7,7 +7,7 @@ import { writeOut } from '../output.ts'
 import { readMoment, type Moment } from './dates.ts'
 import { readEngines } from './synced-collections.ts'
 import { collectionArguments, describeAccountCommand, folderOption, noUndoOption } from './options.ts'
-import { BackupChoice, findBackups } from './restore-choice.ts'
+import { BackupChoice, findBackups, neverRestored } from './restore-choice.ts'
 import { planBookmarks } from './restore-bookmarks.ts'
 import { planIndependent } from './restore-independent.ts'
 import { contentOf, recordLabel, type Plan, type Source, type Wanted } from './restore-plan.ts'
@@ -27,7 +27,7 @@ export const restoreCommand: CommandFactory = (perform) =>
     'DIR is a backup, or a folder of backups, whose last complete one is used. Without COLLECTION: all but clients and tabs.',
   )
     .argument('<DIR>', 'a backup, or a folder of backups')
-    .addArgument(collectionArguments('the collections to restore'))
+    .addArgument(collectionArguments('the collections to restore', neverRestored))
     .option('--write', 'write what is shown without it')
     .option('--overwrite', 'include records that differ in the storage')
     .addOption(

@@ -34,9 +34,9 @@ export const rmCommand: CommandFactory = (perform) =>
       `"sync-bridge ls COLLECTION" shows the ids.`,
   )
     .addArgument(
-      new Argument('<COLLECTION>', 'where to delete: bookmarks, history, passwords, …').argParser((text) =>
-        oneOf(deletable)(text.toLowerCase()),
-      ),
+      new Argument('<COLLECTION>', 'where to delete')
+        .choices(deletable)
+        .argParser((text) => oneOf(deletable)(text.toLowerCase())),
     )
     .argument('[ID...]', 'the ids of the records')
     .addOption(

@@ -7,13 +7,17 @@ import { withAccount } from './session.ts'
 import { readPastedLines } from './terminal.ts'
 import type { Host } from '../host.ts'
 
+const changeable = ['passwords']
+
 export const setCommand: CommandFactory = (perform) =>
   describeAccountCommand(
     'set',
     'show how a login would change; with --write, change it on all devices',
     `A password is never an argument, which other users of the machine could see. "sync-bridge ls passwords" shows the ids.`,
   )
-    .addArgument(new Argument('<COLLECTION>', 'passwords').argParser(oneOf(['passwords'])))
+    .addArgument(
+      new Argument('<COLLECTION>', 'where to change').choices(changeable).argParser(oneOf(changeable)),
+    )
     .argument('<ID>', 'the id of the login')
     .option('--username <NAME>', 'its new user name')
     .option('--password-stdin', 'read its new password from the terminal or standard input')

@@ -2,7 +2,7 @@ import { changes } from '../../client/changes.ts'
 import { Option, wholeNumber, type CommandFactory } from '../command.ts'
 import { writeOut } from '../output.ts'
 import { childEnvironment } from './child-environment.ts'
-import { describeAbsent, refuseKeys } from './collection-names.ts'
+import { describeAbsent, neverShown, refuseKeys } from './collection-names.ts'
 import { collectionArguments, describeAccountCommand, sinceOption } from './options.ts'
 import { interruption } from '../signals.ts'
 import { jsonLine } from './ls.ts'
@@ -16,7 +16,7 @@ export const watchCommand: CommandFactory = (perform) =>
     'print a line of JSON for each change',
     'Passwords and credit cards are watched only if you name them. Press Ctrl+C to stop.',
   )
-    .addArgument(collectionArguments('the collections to watch; all by default'))
+    .addArgument(collectionArguments('the collections to watch; all by default', neverShown))
     .addOption(sinceOption)
     .addOption(
       new Option('--every <SECONDS>', 'how often to poll').argParser(wholeNumber(1, 99_999)).default(60),
