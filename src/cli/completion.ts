@@ -109,7 +109,7 @@ function patternOf(command: string, position: number, isVariadic: boolean): stri
   return isVariadic ? `'${command} '*` : `'${command} ${position}'`
 }
 
-// Without `mapfile` and `compopt`, which bash 3 of macOS lacks; the latter only prevents names of files where none belongs.
+// Without `mapfile`, which bash 3 of macOS lacks. It also lacks `compopt`, so there names of files are offered everywhere.
 function bashScript(known: Completion[]): string {
   const act = (choices: Choices) => (choices === 'file' ? 'files=yes' : `words="${wordsOf(choices)}"`)
   const values = known.flatMap(({ command, values: options }) =>
