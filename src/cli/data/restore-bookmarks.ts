@@ -23,6 +23,11 @@ export async function planBookmarks(source: Source, wanted: Wanted): Promise<Pla
   const plan = emptyPlan()
   const saved = await readSaved(source, wanted, plan)
   const current = await readCurrent(source, wanted, saved.tree)
+  const isNew = (clear: ClearRecord) => !Bun.deepEquals(current.items.get(clear.id)?.record, clear)
+  plan.faulty.push(...saved.faulty.filter(isNew).map(({ id }) => id))
+  const mended = saved.mended.filter(isNew).map(({ id }) => id)
+  if (mended.length > 0)
+    plan.problems.push(`restored without fields that are not what Firefox writes: ${someOf(mended)}`)
   const selection = { ...wanted, isWanted: (id: string) => isWanted(id, wanted) }
   const result = restoreItems(current, saved.tree, selection)
   report(result, plan)
@@ -58,6 +63,9 @@ interface SavedBookmarks {
   tree: Tree
   /** The ids of records that are restored as they are: not encrypted, or for a key that was unknown then, too. */
   others: string[]
+  /** Records that are not what Firefox writes, and so not restored; and folders that are, without what Firefox does not write. */
+  faulty: ClearRecord[]
+  mended: ClearRecord[]
 }
 
 /** Reads the bookmarks of a backup; notes those that are left out. */
@@ -68,7 +76,8 @@ async function readSaved(
 ): Promise<SavedBookmarks> {
   const records: SyncRecord[] = []
   const others: string[] = []
-  const mended: string[] = []
+  const faulty: ClearRecord[] = []
+  const mended: ClearRecord[] = []
   for (const id of file.ids) {
     const stored = await file.read(id)
     const { kind, clear } = await savedKeys.openRecord('bookmarks', stored)
@@ -80,7 +89,7 @@ async function readSaved(
     }
     const isFaulty = faultOf('bookmarks', clear) !== null
     const isFolder = clear.type === 'folder'
-    if (isFaulty && isWanted(id, wanted)) (isFolder ? mended : plan.faulty).push(id)
+    if (isFaulty && isWanted(id, wanted)) (isFolder ? mended : faulty).push(clear)
     // What is in a folder should not suffer from it.
     if (!isFaulty || isFolder)
       records.push({
@@ -90,9 +99,7 @@ async function readSaved(
         problem: null,
       })
   }
-  if (mended.length > 0)
-    plan.problems.push(`restored without fields that are not what Firefox writes: ${someOf(mended)}`)
-  return { tree: readTree(records), others }
+  return { tree: readTree(records), others, faulty, mended }
 }
 
 function mendedFolder({ id, type, title, parentid, children, dateAdded }: ClearRecord): ClearRecord {
@@ -134,7 +141,7 @@ function kindOf(id: string, { items, deleted }: Tree, { restored }: RestoredTree
 }
 
 /** Says where items go, and which are left. */
-function report({ orphans, unmoved, retyped }: RestoredTree, plan: Plan): void {
+function report({ orphans, unmoved, retyped, unkeyed }: RestoredTree, plan: Plan): void {
   for (const [folder, count] of orphans)
     plan.notes.push(
       `${count} of them will be in Other Bookmarks, because their folder was deleted: restore it, too, with --id ${folder}`,
@@ -143,6 +150,8 @@ function report({ orphans, unmoved, retyped }: RestoredTree, plan: Plan): void {
     plan.problems.push(
       `${folder} is not restored, because its former folder is in it now: restore that, too, with --id ${former}`,
     )
+  if (unkeyed.length > 0)
+    plan.problems.push(`restored without a keyword that another address has now: ${someOf(unkeyed)}`)
   if (retyped.length > 0)
     plan.problems.push(`not restored, because something of another type has the id now: ${someOf(retyped)}`)
 }

@@ -49,7 +49,8 @@ function afterWrites(tree: Tree, writes: readonly RecordWrite[]): Tree {
 function restoreOnce(stored: Tree, saved: Tree, selection: Selection): TreeRestore {
   const current = withoutMissing(stored)
   const result = restoreTree(current, saved, selection)
-  const { tree, problems } = applyEdits(current, editsBetween(current, result.wanted))
+  const edits = editsBetween(current, result.wanted, true)
+  const { tree, problems } = applyEdits(current, edits, current, true)
   // The account of a Firefox that has never synced has no roots.
   const isMissingRoot = (id: string) =>
     current.items.get(id)?.version === null && saved.items.get(id)?.version !== null

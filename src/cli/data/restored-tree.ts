@@ -1,6 +1,8 @@
 import { addressOf } from '../../client/addresses.ts'
 import { strayFolder, topId } from '../../client/bookmark-places.ts'
-import { isRoot, longestTag, longestTitle, normalFields, uniqueTags } from '../../client/edit/edit.ts'
+import { sameField, sharedTags } from '../../client/edit/apply-edits.ts'
+import { normalKeyword } from '../../client/edit/draft-tree.ts'
+import { isRoot, type ItemFields } from '../../client/edit/edit.ts'
 import type { WantedTree } from '../../client/edit/edits-between.ts'
 import { below, type Item, type Tree } from '../../client/edit/tree.ts'
 import { textOf, textsOf } from '../../client/fields.ts'
@@ -25,6 +27,8 @@ export interface RestoredTree {
   unmoved: ReadonlyMap<string, string>
   /** The ids that items of another kind have now: Firefox syncs no bookmarks any more if a kind changes. */
   retyped: string[]
+  /** The ids of those whose keyword another address has got since. */
+  unkeyed: string[]
 }
 
 /**
@@ -50,9 +54,9 @@ export function restoreTree(current: Tree, saved: Tree, selection: Selection): R
         id,
         restored.has(id) ? mergedItem(id, parent, current, saved) : { ...current.items.get(id)!, parent },
       )
-  shareFields(items, restored, current)
+  const unkeyed = shareFields(items, restored, current, saved)
   listChildren(items, parents, restored, current, saved, selection.isWanted)
-  return { wanted: { items }, restored, orphans, unmoved, retyped }
+  return { wanted: { items }, restored, orphans, unmoved, retyped, unkeyed }
 }
 
 /** The folder that an item will be in: of a restored one the former, if that exists. */
@@ -81,18 +85,16 @@ function returnStrays(
   }
 }
 
+/** The item as it was saved; fields that Firefox takes for the same keep their present spelling. */
 function mergedItem(id: string, parent: string, current: Tree, saved: Tree): Item {
   const item = saved.items.get(id)!
   const now = current.items.get(id)
-  const { address, tags, keyword } = normalFields({
-    address: item.address,
-    tags: item.tags.filter((tag) => tag.trim().length <= longestTag),
-    keyword: item.keyword,
-  })
+  if (!now) return { ...item, version: current.deleted.get(id) ?? null, parent }
+  const field = <Name extends keyof ItemFields>(name: Name): Item[Name] =>
+    (sameField(name, now, item) ? now : item)[name]
   // Firefox gives separators no title.
-  const title = item.kind === 'separator' ? (now?.title ?? '') : item.title.slice(0, longestTitle)
-  const base = now ?? { ...item, version: current.deleted.get(id) ?? null }
-  return { ...base, title, address: item.address === '' ? '' : address, tags, keyword, parent }
+  const title = item.kind === 'separator' ? now.title : field('title')
+  return { ...now, title, address: field('address'), tags: field('tags'), keyword: field('keyword'), parent }
 }
 
 /** The selected items, each folder before its contents. */
@@ -153,9 +155,16 @@ function leaveCycles(current: Tree, saved: Tree, restored: Set<string>): Map<str
 
 /**
  * Gives restored bookmarks the tags and the keyword of their address: what the bookmarks that stay have, else what all restored ones have.
- * Firefox keeps both for the address, and each keyword for one.
+ * Firefox keeps both for the address, and each keyword for one. If none of an address differs from what is there, all of them stay so. Returns
+ * the ids of those whose keyword another address has got since.
  */
-function shareFields(items: Map<string, Item>, restored: ReadonlySet<string>, current: Tree): void {
+function shareFields(
+  items: Map<string, Item>,
+  restored: ReadonlySet<string>,
+  current: Tree,
+  saved: Tree,
+): string[] {
+  const unkeyed: string[] = []
   const staying = new Map<string, Item[]>()
   const keywords = new Map<string, string>()
   const addTo = (groups: Map<string, Item[]>, item: Item) => {
@@ -166,27 +175,36 @@ function shareFields(items: Map<string, Item>, restored: ReadonlySet<string>, cu
     else groups.set(address, [item])
   }
   for (const item of current.items.values()) if (!restored.has(item.id)) addTo(staying, item)
+  const hadKeyword = ({ id, keyword }: Item) =>
+    normalKeyword(saved.items.get(id) ?? { keyword: '' }) === normalKeyword({ keyword })
   // Of several for one address, the first is what Firefox has.
   for (const [address, group] of staying) {
     const keyword = sharedKeyword(group)
-    if (keyword !== '') keywords.set(keyword, address)
+    if (keyword !== '' && !group.some(hadKeyword)) keywords.set(normalKeyword({ keyword }), address)
   }
   const groups = new Map<string, Item[]>()
   for (const id of restored) if (items.has(id)) addTo(groups, items.get(id)!)
+  const isAsNow = (item: Item) => {
+    const now = current.items.get(item.id)
+    return now && (['address', 'tags', 'keyword'] as const).every((name) => sameField(name, now, item))
+  }
   for (const [address, group] of groups) {
+    if (group.every(isAsNow)) continue
     const present = staying.get(address)
     const source = present ?? group
-    const tags = uniqueTags(source.flatMap((item) => item.tags))
+    const tags = sharedTags(source)
     const found = sharedKeyword(source)
-    const isFree = present !== undefined || (keywords.get(found) ?? address) === address
+    const isFree =
+      present !== undefined || (keywords.get(normalKeyword({ keyword: found })) ?? address) === address
     const keyword = isFree ? found : ''
-    if (keyword !== '') keywords.set(keyword, address)
+    if (!isFree) unkeyed.push(...group.map(({ id }) => id))
     for (const item of group) items.set(item.id, { ...item, tags, keyword })
   }
+  return unkeyed
 }
 
 function sharedKeyword(items: readonly Item[]): string {
-  return items.map((item) => normalFields(item).keyword).find((each) => each !== '') ?? ''
+  return items.find((item) => normalKeyword(item) !== '')?.keyword ?? ''
 }
 
 /**

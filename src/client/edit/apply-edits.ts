@@ -221,7 +221,7 @@ function setShared({ draft }: Work, one: Item, shared: Pick<ItemFields, 'tags' |
 }
 
 /** The tags of all; as they are if all have the same. */
-function sharedTags(items: readonly Pick<ItemFields, 'tags'>[]): readonly string[] {
+export function sharedTags(items: readonly Pick<ItemFields, 'tags'>[]): readonly string[] {
   const { tags } = items.at(-1)!
   const isShared = items.every((item) => sameTags(item.tags, tags))
   return isShared ? tags : uniqueTags(items.flatMap((item) => item.tags))

@@ -81,6 +81,58 @@ describe('restore', () => {
     expect(await now()).toEqual(before)
   })
 
+  it('has nothing to do right after the backup, whatever is stored, and restores it as it was saved', async () => {
+    const odd = [
+      bookmark('long', 'menu', { title: 't'.repeat(65_536) }),
+      bookmark('tags', 'menu', { tags: [' One', 'one', 'g'.repeat(101)] }),
+      bookmark('one', 'menu', { bmkUri: 'https://same.example', tags: ['one'], keyword: 'K ' }),
+      bookmark('two', 'menu', { bmkUri: 'https://same.example/', tags: ['two'] }),
+      bookmark('three', 'menu', { keyword: 'k' }),
+      bookmark('place', 'menu', { bmkUri: 'place:sort=1' }),
+      bookmark('bad', 'menu', { bmkUri: 'http://[bad' }),
+      { ...bookmark('none', 'menu'), bmkUri: undefined },
+      { ...folder('box', 'menu', []), title: 7 },
+    ]
+    const ids = odd.map(({ id }) => id)
+    const { write, preview, restore, now } = await someone('odd', 'bookmarks', [
+      folder('menu', 'places', ids),
+      ...odd,
+    ])
+    const before = await now()
+
+    const first = await preview()
+    const second = await restore('--overwrite')
+    const still = await now()
+    const restorable = ids.filter((id) => !['none', 'box', 'one', 'two'].includes(id))
+    await write(folder('menu', 'places', ['one', 'two', 'none', 'box']), ...restorable.map(gone))
+    const third = await restore()
+
+    expect([first.code, second.code, third.code]).toEqual([0, 0, 0])
+    for (const { errors } of [first, second])
+      expect(errors).toMatch(/bookmarks: 0 to write(, 0 different in the storage)?\n/)
+    expect(still).toEqual(before)
+    expect(await now()).toEqual(before)
+  })
+
+  it('names a bookmark whose keyword another address has now', async () => {
+    const { write, restore, now } = await someone('keyed', 'bookmarks', [
+      folder('menu', 'places', ['lost', 'other']),
+      bookmark('lost', 'menu', { keyword: 'k' }),
+      bookmark('other', 'menu'),
+    ])
+    await write(
+      folder('menu', 'places', ['other']),
+      gone('lost'),
+      bookmark('other', 'menu', { keyword: 'k' }),
+    )
+
+    const { code, errors } = await restore()
+
+    const { lost, other } = await now()
+    expect([code, lost!.keyword, other!.keyword]).toEqual([3, undefined, 'k'])
+    expect(errors).toContain('restored without a keyword that another address has now: lost\n')
+  })
+
   it('does not write a bookmark again that has the tags and keyword of its address in the form of Firefox', async () => {
     const plain = { bmkUri: 'https://same.example/', tags: undefined }
     const { write, restore } = await someone('twice', 'bookmarks', [
