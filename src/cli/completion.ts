@@ -96,11 +96,11 @@ function alternatives(command: string, names: string[]): string {
   return names.map((name) => `'${command} ${name}'`).join('|')
 }
 
-/** A pattern of bash and zsh for every option with a value, and for the equals sign, behind which bash begins a word. */
+/** A pattern of bash and zsh for every option with a value, and for the signs at which bash splits a word. */
 function withValue(known: Completion[]): string {
   return known
     .flatMap(({ command, values }) => values.map(({ names }) => alternatives(command, names)))
-    .concat("*' ='")
+    .concat("*' ='", "*' :'")
     .join('|')
 }
 
@@ -131,7 +131,7 @@ _sync_bridge() {
     case "$command \${COMP_WORDS[index - 1]}" in
     ${withValue(known)}) continue ;;
     esac
-    case "\${COMP_WORDS[index]}" in -* | =) ;; *) at=$((at + 1)) ;; esac
+    case "\${COMP_WORDS[index]}" in -* | = | :) ;; *) at=$((at + 1)) ;; esac
   done
   case "$command $before" in
 ${values.join('\n')}

@@ -71,8 +71,10 @@ describe('completionScript', () => {
       await has('called:set passwords pass:')
       enter('sync-bridge restore sett\t')
       await has('called:restore settings.ini:')
-      enter('sync-bridge restore --id an settings.ini hist\t')
-      await has('called:restore --id an settings.ini history:')
+      enter('sync-bridge restore settings.ini hist\t')
+      await has('called:restore settings.ini history:')
+      enter('sync-bridge rm --bridge http://a:1 add\t')
+      await has('called:rm --bridge http://a:1 addresses:')
 
       child.kill('SIGKILL')
       await child.exited
