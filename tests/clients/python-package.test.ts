@@ -729,6 +729,7 @@ describe('edits', () => {
       [[], true],
       [[], true],
       [['Cannot put "inside" into "F": it is no folder'], 'good'],
+      [true],
     ])
   })
 

@@ -127,9 +127,9 @@ class _OtherRecords:
         return {record.stored.id: record for record in collection.records(ids=some)}
 
     def plan(
-        self, state: RecordSet, edits: Sequence[Edit], shown: RecordSet, _: bool = False
+        self, state: RecordSet, edits: Sequence[Edit], shown: RecordSet, was_stored: bool = False
     ) -> tuple[list[Problem], list[RecordWrite]]:
-        after, problems = apply_record_edits(state, edits, shown)
+        after, problems = apply_record_edits(state, edits, shown, was_stored)
         return problems, record_requests_of(state, after)
 
     def is_divisible(self, _: Sequence[Edit]) -> bool:

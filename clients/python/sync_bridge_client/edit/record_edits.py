@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..collection import SyncRecord
 from ..crypto import ClearRecord
@@ -37,11 +38,19 @@ def read_record_set(records: Iterable[SyncRecord]) -> RecordSet:
     return RecordSet(readable, versions, unreadable)
 
 
+# A field that an undo removes: None is a value that Firefox stores.
+_ABSENT: Any = type("Absent", (), {"__repr__": lambda _: "absent"})()
+
+
 def apply_record_edits(
-    state: RecordSet, edits: Sequence[Edit], shown: RecordSet | None = None
+    state: RecordSet, edits: Sequence[Edit], shown: RecordSet | None = None, was_stored: bool = False
 ) -> tuple[RecordSet, list[Problem]]:
-    """Applies edits to records; pure. A field that has another value than in `shown` was changed by another device, and stays."""
+    """Applies edits to records; pure. A field that has another value than in `shown` was changed by another device, and stays.
+
+    `was_stored`: whether the edits are those of `record_edits_between`.
+    """
     shown = shown or state
+    absent = _ABSENT if was_stored else None
     records = dict(state.records)
     problems: list[Problem] = []
     for edit in edits:
@@ -69,12 +78,12 @@ def apply_record_edits(
         else:
             fields = dict(edit.fields)
             for name, value in edit.fields.items():
-                if now is None or was is None or now.get(name) in (was.get(name), value):
+                if now is None or was is None or now.get(name, absent) in (was.get(name, absent), value):
                     continue
                 del fields[name]
                 report("changed", f"has another {name} since another device changed it: it stays")
             merged = {**record, **fields, "id": edit.id}
-            records[edit.id] = {name: value for name, value in merged.items() if fields.get(name, 0) is not None}
+            records[edit.id] = {name: value for name, value in merged.items() if fields.get(name, 0) is not absent}
     return replace(state, records=records), problems
 
 
@@ -96,7 +105,8 @@ def record_edits_between(shown: RecordSet, wanted: RecordSet) -> list[Edit]:
         if was is None:
             edits.append(AddEdit(id=each, record=record))
             continue
-        changed = {name: record.get(name) for name in {**was, **record} if was.get(name) != record.get(name)}
+        names = [name for name in {**was, **record} if was.get(name, _ABSENT) != record.get(name, _ABSENT)]
+        changed = {name: record.get(name, _ABSENT) for name in names}
         if changed:
             edits.append(ChangeEdit(each, changed))
     edits.extend(RemoveEdit(each) for each in shown.records if each not in wanted.records)
