@@ -38,12 +38,12 @@ export async function planUnique(source: Source, wanted: Wanted): Promise<Plan> 
     const stored = await file.read(id)
     const before = await savedKeys.openRecord(collection, stored)
     if (before.kind === 'deleted') continue
+    const found = current.get(id)
     if (before.clear) {
       if (faultOf(collection, before.clear) === null) saved.set(id, before.clear)
-      else plan.faulty.push(id)
+      else if (!Bun.deepEquals(found?.opened.clear, before.clear)) plan.faulty.push(id)
       continue
     }
-    const found = current.get(id)
     const isLost = before.kind === 'unreadable' && hasNewKeys
     const missing = isLost ? 'unreadable' : 'missing'
     const isSame = found?.there.payload === stored.payload

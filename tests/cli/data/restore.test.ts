@@ -297,10 +297,12 @@ describe('restore', () => {
     ]
     for (const [name, clear] of odd) sandbox.write(user, name, [await encrypted(sandbox, user, name, clear)])
     await run(user, ['backup', folder])
+    const same = await run(user, ['restore', folder, '--overwrite'])
     for (const name of ['forms', 'history', 'passwords', 'bookmarks', 'addresses']) sandbox.remove(user, name)
 
     const { said, code } = await run(user, ['restore', folder, '--write'])
 
+    expect([same.code, same.said]).toEqual([0, expect.not.stringContaining('not what Firefox writes')])
     expect(said.match(/not what Firefox writes, and not restored: odd/g)).toHaveLength(4)
     expect(said).toContain('restored without fields that are not what Firefox writes: odd')
     expect([code, sandbox.records(user, 'bookmarks').length]).toEqual([3, 21])
