@@ -71,6 +71,8 @@ function foldersWithLost(
 ): string[] {
   const hasLost = ({ id: folder, children, record }: Item) => {
     const listed = new Set(textsOf(record.children))
+    // What the folder did not list when it was saved was lost before.
+    if (Bun.deepEquals(record.children, saved.items.get(folder)?.record.children)) return false
     return children.some(
       (id) =>
         !listed.has(id) &&

@@ -97,6 +97,8 @@ describe('restore', () => {
     const { write, preview, restore, now } = await someone('odd', 'bookmarks', [
       folder('menu', 'places', ids),
       ...odd,
+      folder('toolbar', 'places', []),
+      bookmark('unlisted', 'toolbar'),
     ])
     const before = await now()
 
