@@ -116,9 +116,11 @@ export function recordOf({ items }: Pick<Tree, 'items'>, item: Item): ClearRecor
   else if (kind !== 'separator' && textOf(record.title) !== title) record.title = title
   if (isLink(kind)) {
     if (textOf(record.bmkUri) !== address) record.bmkUri = address
-    if (!Array.isArray(record.tags) || !sameTags(textsOf(record.tags), tags)) record.tags = [...tags]
-    if (keyword === '') delete record.keyword
-    else record.keyword = keyword
+    // Other programs write bookmarks without tags; Firefox never does.
+    const isNew = textOf(item.record.type) === ''
+    if (isNew || !sameTags(textsOf(record.tags), tags)) record.tags = [...tags]
+    if (keyword !== '') record.keyword = keyword
+    else if (textOf(record.keyword) !== '') delete record.keyword
   }
   if (isFolder && !isSameOrder(listOf(record.children), children)) record.children = [...children]
   if (isFolder) record.children ??= []

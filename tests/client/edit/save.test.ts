@@ -335,6 +335,7 @@ describe('undo', () => {
       link('none', 'f', { bmkUri: '', tags: ['t'], keyword: 'k' }),
       link('bad', 'f', { bmkUri: 'http://[bad', title: '', tags: [] }),
       link('query', 'f', { bmkUri: 'place:sort=1' }),
+      link('bare', 'f', { tags: undefined, keyword: null, title: null }),
       link('long', 'f', { bmkUri: 'HTTPS://long.example', title: 't'.repeat(5000), keyword: 'K' }),
       link('same', 'f', { tags: [' One', 'one', 'g'.repeat(101), ''], bmkUri: 'https://same.example/' }),
       link('other', 'f', { tags: [' One', 'one', 'g'.repeat(101), ''], bmkUri: 'https://same.example' }),
@@ -346,7 +347,7 @@ describe('undo', () => {
       const address = `https://${id}.example/${id === 'query' ? '' : 'new'}`
       return { op: 'change', id, fields: { title: 'New', address, tags: ['new'], keyword: id } }
     })
-    const fit = changed.filter(({ op, id }) => op === 'change' && id !== 'query')
+    const fit = changed.filter(({ op, id }) => op === 'change' && !['query', 'bare'].includes(id))
 
     const outcomes = []
     for (const some of [ids.map((id): Edit => ({ op: 'remove', id })), fit]) {

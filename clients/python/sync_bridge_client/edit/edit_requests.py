@@ -115,13 +115,14 @@ def record_of(tree: Tree, item: Item) -> ClearRecord:
     if is_link(item.kind):
         if text_of(record.get("bmkUri")) != item.address:
             record["bmkUri"] = item.address
-        tags = record.get("tags")
-        if not isinstance(tags, list) or not same_tags(map(text_of, texts_of(tags)), item.tags):
+        # Other programs write bookmarks without tags; Firefox never does.
+        is_new = text_of(item.record.get("type")) == ""
+        if is_new or not same_tags(texts_of(record.get("tags")), item.tags):
             record["tags"] = list(item.tags)
-        if item.keyword == "":
-            record.pop("keyword", None)
-        else:
+        if item.keyword != "":
             record["keyword"] = item.keyword
+        elif text_of(record.get("keyword")) != "":
+            del record["keyword"]
     if is_folder and list_of(record.get("children")) != list(item.children):
         record["children"] = list(item.children)
     if is_folder and record.get("children") is None:
