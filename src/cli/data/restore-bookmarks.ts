@@ -15,17 +15,20 @@ import {
 } from './restore-plan.ts'
 import { restoreItems } from './restored-items.ts'
 import { restoreTree, type RestoredTree } from './restored-tree.ts'
-import type { SyncRecord } from '../../client/collection.ts'
+import type { ReadableRecord, SyncRecord } from '../../client/collection.ts'
 import type { ClearRecord } from '../../client/crypto.ts'
 
 /** Plans a restore of bookmarks: the edits that lead from what is there to what the backup has, as records. */
 export async function planBookmarks(source: Source, wanted: Wanted): Promise<Plan> {
   const plan = emptyPlan()
-  const saved = await readSaved(source, wanted, plan)
-  const current = await readCurrent(source, wanted, saved.tree)
+  const read = await readSaved(source, wanted, plan)
+  const current = await readCurrent(source, wanted, readTree(read.records))
   const isNew = (clear: ClearRecord) => !Bun.deepEquals(current.items.get(clear.id)?.record, clear)
-  plan.faulty.push(...saved.faulty.filter(isNew).map(({ id }) => id))
-  const mended = saved.mended.filter(isNew).map(({ id }) => id)
+  plan.faulty.push(...read.faulty.filter(({ clear }) => isNew(clear)).map(({ clear }) => clear.id))
+  const mended = read.mended.filter(isNew).map(({ id }) => id)
+  // What is there as it was saved has its place among the others.
+  const present = read.faulty.filter(({ clear }) => !isNew(clear))
+  const saved = { tree: readTree([...read.records, ...present]), others: read.others }
   if (mended.length > 0)
     plan.problems.push(`restored without fields that are not what Firefox writes: ${someOf(mended)}`)
   const selection = { ...wanted, isWanted: (id: string) => isWanted(id, wanted) }
@@ -60,11 +63,11 @@ export async function planBookmarks(source: Source, wanted: Wanted): Promise<Pla
 
 /** The bookmarks of a backup. */
 interface SavedBookmarks {
-  tree: Tree
+  records: SyncRecord[]
   /** The ids of records that are restored as they are: not encrypted, or for a key that was unknown then, too. */
   others: string[]
   /** Records that are not what Firefox writes, and so not restored; and folders that are, without what Firefox does not write. */
-  faulty: ClearRecord[]
+  faulty: ReadableRecord[]
   mended: ClearRecord[]
 }
 
@@ -76,7 +79,7 @@ async function readSaved(
 ): Promise<SavedBookmarks> {
   const records: SyncRecord[] = []
   const others: string[] = []
-  const faulty: ClearRecord[] = []
+  const faulty: ReadableRecord[] = []
   const mended: ClearRecord[] = []
   for (const id of file.ids) {
     const stored = await file.read(id)
@@ -89,7 +92,10 @@ async function readSaved(
     }
     const isFaulty = faultOf('bookmarks', clear) !== null
     const isFolder = clear.type === 'folder'
-    if (isFaulty && isWanted(id, wanted)) (isFolder ? mended : faulty).push(clear)
+    if (isFaulty && isWanted(id, wanted)) {
+      if (isFolder) mended.push(clear)
+      else faulty.push({ collection: 'bookmarks', stored, clear, problem: null })
+    }
     // What is in a folder should not suffer from it.
     if (!isFaulty || isFolder)
       records.push({
@@ -99,7 +105,7 @@ async function readSaved(
         problem: null,
       })
   }
-  return { tree: readTree(records), others, faulty, mended }
+  return { records, others, faulty, mended }
 }
 
 function mendedFolder({ id, type, title, parentid, children, dateAdded }: ClearRecord): ClearRecord {

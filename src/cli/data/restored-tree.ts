@@ -229,7 +229,7 @@ function listChildren(
     if (item.kind !== 'folder') continue
     const own = contents.get(id) ?? new Set()
     const now = current.items.get(id)?.children ?? []
-    const before = saved.items.get(id)?.children ?? []
+    const before = savedOrder(saved.items.get(id), now)
     const stored = new Set(textsOf(current.items.get(id)?.record.children))
     const known = new Set(before)
     const isListed = (child: string) => stored.has(child) || !known.has(child) || !isWanted(child)
@@ -243,6 +243,15 @@ function listChildren(
       : mergeChildren(children, order, others)
     items.set(id, { ...item, children: [...new Set([...merged, ...others])] })
   }
+}
+
+/** The saved contents of a folder; what its record did not list has no place of its own, and so the present one. */
+function savedOrder(folder: Item | undefined, now: readonly string[]): string[] {
+  if (!folder) return []
+  const recorded = new Set(textsOf(folder.record.children))
+  const contents = new Set(folder.children)
+  const others = now.filter((child) => contents.has(child) && !recorded.has(child))
+  return [...new Set([...folder.children.filter((child) => recorded.has(child)), ...others, ...contents])]
 }
 
 /**

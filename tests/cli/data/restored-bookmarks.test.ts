@@ -99,6 +99,8 @@ describe('restore', () => {
       ...odd,
       folder('toolbar', 'places', []),
       bookmark('unlisted', 'toolbar'),
+      { ...bookmark('faulty', 'toolbar'), bmkUri: undefined },
+      bookmark('another', 'toolbar'),
     ])
     const before = await now()
 
