@@ -12,7 +12,7 @@ const maxOrigins = 1000
 const avoidConnectionsMs = 60_000
 /** Connections that the runtime keeps open without a call, for each TLS configuration. */
 const connectionsOfPool = 64
-/** The default. The runtime tells configurations apart by it, and it has no other effect, because no session is resumed. */
+/** How long a TLS session may be resumed; the default. A second more for each pool makes the runtime tell configurations apart. */
 const sessionTimeoutSeconds = 300
 
 /** The types of the runtime lack `sessionTimeout`. */
