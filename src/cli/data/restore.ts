@@ -177,7 +177,8 @@ class Run {
 /** How often the bookmarks are planned again because another device has changed them meanwhile. */
 const maxAttempts = 5
 
-function planCollection(source: Source, wanted: Wanted): Promise<Plan> {
+/** Plans what to write of a collection; pure but for reading it. */
+export function planCollection(source: Source, wanted: Wanted): Promise<Plan> {
   if (source.collection === 'bookmarks') return planBookmarks(source, wanted)
   return uniqueKeys.has(source.collection) ? planUnique(source, wanted) : planIndependent(source, wanted)
 }

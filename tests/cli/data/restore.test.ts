@@ -1,7 +1,9 @@
-import { afterAll, describe, expect, it } from 'bun:test'
+import { afterAll, describe, expect, it, spyOn } from 'bun:test'
 import { cpSync, readdirSync, renameSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
+import { clearBookmark, clearFolder } from '../../client/records.ts'
+import { replaceKeys, upload } from '../../client/world.ts'
 import { accountOf, encrypted, foreign, linesOf, readableOf } from '../../support/records.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { eventually } from '../../support/eventually.ts'
@@ -421,6 +423,85 @@ describe('restore', () => {
     sandbox.switches.quotaKilobytes = null
     expect(said).toMatch(/^ {2}8 rejected \(403 The storage rejected this, .+\): \S+( \S+){7}$/m)
     expect(code).toBe(3)
+  })
+
+  it('restores one folder, with its contents, and lists it in its place', async () => {
+    const { user, folder } = someone('recipes')
+    sandbox.remove(user, 'bookmarks')
+    const write = (...records: ClearRecord[]) => upload({ sandbox, user }, 'bookmarks', ...records)
+    const menu = (...children: string[]) => clearFolder('menu', 'places', children)
+    const box = { ...clearFolder('box', 'menu', ['first', 'second']), title: 'My recipes' }
+    const contents = ['first', 'second'].map((id) => clearBookmark(id, 'box'))
+    await write(
+      menu('box', 'kept'),
+      box,
+      ...contents,
+      clearBookmark('kept', 'menu'),
+      clearBookmark('other', 'unfiled'),
+    )
+    await run(user, ['backup', folder])
+    await write(menu('kept'), ...['box', 'first', 'second', 'other'].map((id) => ({ id, deleted: true })))
+    const command = ['restore', folder, '--folder', 'My recipes']
+
+    const dry = await run(user, command)
+    const { said, code } = await run(user, [...command, '--write'])
+
+    const now = new Map((await readableOf(sandbox, user, 'bookmarks')).map((each) => [each.id, each]))
+    expect(dry.output).toMatch(/^bookmarks {2}deleted +My recipes\/$/m)
+    expect(dry.output).toMatch(/^bookmarks {2}repaired +menu\/ +contents$/m)
+    expect(said).toContain('bookmarks: 4 to write')
+    expect(said).toContain('  4 written')
+    expect([code, now.get('menu'), now.get('other')]).toMatchObject([
+      0,
+      menu('box', 'kept'),
+      { deleted: true },
+    ])
+    for (const each of [box, ...contents]) expect(now.get(each.id)).toMatchObject(each)
+  })
+
+  it('enables writes of its own bridge only with --write, and to any collection of the backup', async () => {
+    const { user, folder } = someone('own bridge')
+    await upload({ sandbox, user }, 'notes', { id: 'note', text: 'kept' })
+    await run(user, ['backup', folder])
+    sandbox.remove(user, 'notes')
+    const account = accountFile(valuesOf(sandbox, user))
+    const { fetch } = globalThis
+    const statuses: number[] = []
+    // The bridge has a port that only the command knows.
+    const putToo = async (url: RequestInfo | URL, init?: RequestInit | BunFetchRequestInit) => {
+      if (/^http:.*\/v1\/buckets\/.*\/notes\/records/.test(String(url))) {
+        const headers = { ...(init!.headers as object), 'Content-Type': 'application/json' }
+        const record = String(url).replace(/records.*/, 'records/mine')
+        const { status } = await fetch(record, { method: 'PUT', headers, body: '{"data":{"payload":"x"}}' })
+        statuses.push(status)
+      }
+      return fetch(url, init)
+    }
+    using requests = spyOn(globalThis, 'fetch').mockImplementation(Object.assign(putToo, fetch))
+
+    const shown = await runWith(account, ['restore', folder, 'notes'])
+    requests.mockRestore()
+    const { errors, code } = await runWith(account, ['restore', folder, 'notes', '--write'])
+
+    expect([shown.code, new Set(statuses)]).toEqual([0, new Set([405])])
+    expect(errors).toContain('notes: 1 to write, 0 different in the storage\n  1 written')
+    expect([code, await readableOf(sandbox, user, 'notes')]).toEqual([0, [{ id: 'note', text: 'kept' }]])
+  })
+
+  it('encrypts again what the account can no longer decrypt', async () => {
+    const { user, folder } = someone('rekeyed')
+    await writeForms(user, ['kept'])
+    await run(user, ['backup', folder])
+    await replaceKeys({ sandbox, user })
+
+    const { said } = await run(user, ['restore', folder, 'forms', '--overwrite', '--write'])
+
+    expect(said).toContain('forms: 9 to write')
+    expect(await readableOf(sandbox, user, 'forms')).toContainEqual({
+      id: 'kept',
+      name: 'kept',
+      value: 'kept',
+    })
   })
 
   it('asks the user to sync a Firefox first if the account has no keys', async () => {
