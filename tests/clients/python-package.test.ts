@@ -224,13 +224,14 @@ function wellFormed(value: unknown): unknown {
 
 /** An edit with the names and defaults of Python. */
 function inPython(edit: Edit): object {
-  if (edit.op === 'change') return { op: edit.op, id: edit.id, fields: edit.fields }
+  const record = edit.op === 'remove' ? null : (edit.record ?? null)
+  if (edit.op === 'change') return { op: edit.op, id: edit.id, fields: edit.fields, record }
   if (edit.op === 'remove') return { op: edit.op, id: edit.id, shown: edit.shown ?? null }
   const { after = '', before = '' } = edit
   if (edit.op === 'move')
-    return { op: edit.op, id: edit.id, folder: edit.folder, after, before: before ?? '' }
+    return { op: edit.op, id: edit.id, folder: edit.folder, after, before: before ?? '', record }
   const { kind = 'bookmark', address = '', title = '', tags = [], keyword = '', folder = 'unfiled' } = edit
-  const more = { added_ms: edit.addedMs ?? null, record: edit.record ?? null }
+  const more = { added_ms: edit.addedMs ?? null, record }
   return {
     op: edit.op,
     id: edit.id,
@@ -714,9 +715,10 @@ describe('edits', () => {
       { id: 'bad', bmkUri: 'http://[bad' },
       { id: 'long', bmkUri: 'HTTPS://long.example', title: 't'.repeat(5000) },
       { id: 'tags', bmkUri: 'https://tags.example/', tags: [' One', 'one', 'g'.repeat(101), ''] },
+      { id: 'bare', bmkUri: 'https://bare.example/', title: null, tags: undefined, keyword: null },
       { id: 'good', bmkUri: 'https://good.example/' },
     ].map((each) => ({ type: 'bookmark', title: each.id, tags: [], parentid: 'menu', ...each }))
-    const inside = { ...odd[4]!, id: 'inside', title: 'inside', parentid: 'folder' }
+    const inside = { ...odd[5]!, id: 'inside', title: 'inside', parentid: 'folder' }
     const folder = { id: 'folder', type: 'folder', title: 'F', parentid: 'menu', children: ['inside'] }
     const children = [...odd.map(({ id }) => id), 'folder']
     const menu = { id: 'menu', type: 'folder', title: 'menu', parentid: 'places', children }
@@ -729,6 +731,7 @@ describe('edits', () => {
       [[], true],
       [[], true],
       [['Cannot put "inside" into "F": it is no folder'], 'good'],
+      [['"good" does not get its keyword "moved" back, which another address has'], ''],
       [true],
     ])
   })

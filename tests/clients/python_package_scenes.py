@@ -350,6 +350,11 @@ def undone() -> Any:
     c.transaction([TransactionRequest("PUT", "bookmarks", "folder", data={"payload": c.encrypt("bookmarks", {**folder, "type": "bookmark"})})])
     undone = c.undo(result.saved) if result.saved else None
     outcomes.append([[problem.message for problem in undone.problems] if undone else None, c.tree().items["good"].title])
+    c.edit([ChangeEdit("good", {"keyword": "moved"})])
+    freed = c.edit([ChangeEdit("good", {"keyword": ""})])
+    c.edit([ChangeEdit("long", {"keyword": "moved"})])
+    undone = c.undo(freed.saved) if freed.saved else None
+    outcomes.append([[problem.message for problem in undone.problems] if undone else None, c.tree().items["good"].keyword])
     login = {"id": "{1}", "hostname": "https://p.example", "username": "u", "password": "p", "httpRealm": None}
     c.edit([AddEdit(id="{1}", record=login)], "passwords")
     changed = c.edit([ChangeEdit("{1}", {"httpRealm": "r", "formSubmitURL": "https://p.example"})], "passwords")

@@ -150,7 +150,7 @@ function describe(
     const tree = readTree(now)
     const applied = applyEdits(tree, edits as Edit[], readTree(shown), wasStored)
     const problems = applied.problems.map(({ message }) => message)
-    return { ...planOf(tree, applied.tree), problems }
+    return { ...planOf(tree, applied.tree, wasStored), problems }
   }
   const model = modelOf(collection)
   const records = new Map(now.map((record) => [record.stored.id, record.clear]))

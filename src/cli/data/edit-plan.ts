@@ -12,13 +12,13 @@ export interface EditPlan {
   deleted: number
 }
 
-/** Describes what leads from one tree to the other. */
-export function planOf(before: Tree, after: WantedTree): EditPlan {
+/** Describes what leads from one tree to the other; `wasStored` as in `editsBetween`. */
+export function planOf(before: Tree, after: WantedTree, wasStored = false): EditPlan {
   const counts = new Map<string, number>()
   const lines: string[] = []
   const count = (what: string) => void counts.set(what, (counts.get(what) ?? 0) + 1)
   const deletedIds: string[] = []
-  for (const edit of editsBetween(before, after)) {
+  for (const edit of editsBetween(before, after, wasStored)) {
     const was = before.items.get(edit.id!)
     const is = after.items.get(edit.id!)
     if (edit.op === 'add') {

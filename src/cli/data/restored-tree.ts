@@ -94,7 +94,8 @@ function mergedItem(id: string, parent: string, current: Tree, saved: Tree): Ite
     (sameField(name, now, item) ? now : item)[name]
   // Firefox gives separators no title.
   const title = item.kind === 'separator' ? now.title : field('title')
-  return { ...now, title, address: field('address'), tags: field('tags'), keyword: field('keyword'), parent }
+  const [address, tags, keyword] = [field('address'), field('tags'), field('keyword')]
+  return { ...now, title, address, tags, keyword, parent, record: item.record }
 }
 
 /** The selected items, each folder before its contents. */

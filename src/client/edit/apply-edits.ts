@@ -1,7 +1,7 @@
 import { addressOf } from '../addresses.ts'
 import { readBookmark } from '../record-readers.ts'
 import { textOf } from '../fields.ts'
-import { DraftTree, normalKeyword } from './draft-tree.ts'
+import { DraftTree, normalAddress, normalKeyword } from './draft-tree.ts'
 import {
   invalidity,
   isRoot,
@@ -19,6 +19,7 @@ import {
 } from './edit.ts'
 import { stayingChildren } from './order.ts'
 import { below, isLink, sameTags, versionOf, type Item, type Tree } from './tree.ts'
+import type { ClearRecord } from '../crypto.ts'
 
 /** The result of applying edits. */
 export interface Applied {
@@ -141,7 +142,7 @@ function freeKeyword(work: Work, edit: AddEdit, id: string, keyword: string): st
   return ''
 }
 
-/** The bookmarks with a keyword; for an undo, only those that another device has given it: the others have it again. */
+/** The bookmarks with a keyword; for an undo, only those that got it since: the others had it then, too. */
 function withNewKeyword({ draft, tree, shown, wasStored }: Work, keyword: string): Item[] {
   const isIn = ({ items }: Tree, id: string) =>
     normalKeyword({ keyword: items.get(id)?.keyword ?? '' }) === normalKeyword({ keyword })
@@ -158,14 +159,38 @@ function change(work: Work, edit: ChangeEdit): void {
   const invalid = isRoot(item) ? 'it is a root folder' : invalidity(item.kind, checked)
   if (invalid !== null)
     return report(work, edit, 'invalid', id, `Cannot change ${itemLabel(item, id)}: ${invalid}`)
-  const { title, address, tags, keyword } = unconflicted(work, edit)
+  const fields = unconflicted(work, edit)
+  const { title, address, tags, keyword } = fields
   if (title !== undefined && title !== item.title) work.draft.change(id, { title })
   const known = wasStored ? item.address : addressOf({ bmkUri: item.address })
   if (address !== undefined && address !== known) changeAddress(work, item, address)
   const present = work.draft.get(id)!
-  if (tags === undefined && keyword === undefined) return
-  if (keyword !== undefined && keyword !== '') takeKeyword(work, present.address, keyword)
-  setShared(work, present, { tags: tags ?? present.tags, keyword: keyword ?? present.keyword })
+  if (tags !== undefined || keyword !== undefined) {
+    const free = keyword === undefined ? present.keyword : takeKeyword(work, edit, present, keyword)
+    setShared(work, present, { tags: tags ?? present.tags, keyword: free })
+  }
+  const changed = fieldNames.filter((name) => fields[name] !== undefined)
+  takeForm(
+    work,
+    edit,
+    changed.map((name) => (name === 'address' ? 'bmkUri' : name)),
+  )
+}
+
+/** Gives fields that were put back the form that they had: null, "" and no field are the same in an item. */
+function takeForm(
+  { draft, tree }: Work,
+  { id, record: stored }: ChangeEdit | MoveEdit,
+  names: string[],
+): void {
+  const item = draft.get(id)!
+  if (stored === undefined || item === tree.items.get(id)) return
+  const record: ClearRecord = { ...item.record }
+  for (const name of names) {
+    delete record[name]
+    if (Object.hasOwn(stored, name)) record[name] = stored[name]
+  }
+  draft.change(id, { record })
 }
 
 /** The fields to change, without those that another device has changed, which are reported. */
@@ -206,11 +231,17 @@ function changeAddress(work: Work, item: Item, address: string): void {
   })
 }
 
-/** Takes a keyword from the bookmarks of other addresses. */
-function takeKeyword(work: Work, address: string, keyword: string): void {
-  const own = addressOf({ bmkUri: address })
-  for (const item of withNewKeyword(work, keyword))
-    if (addressOf({ bmkUri: item.address }) !== own) work.draft.change(item.id, { keyword: '' })
+/** Takes a keyword from the bookmarks of other addresses; an undo leaves it to those that got it since. Returns the one that the item gets. */
+function takeKeyword(work: Work, edit: ChangeEdit, item: Item, keyword: string): string {
+  if (keyword === '') return ''
+  const others = withNewKeyword(work, keyword).filter((other) => normalAddress(other) !== normalAddress(item))
+  if (work.wasStored && others.length > 0) {
+    const message = `${itemLabel(item, item.id)} does not get its keyword ${JSON.stringify(keyword)} back, which another address has`
+    report(work, edit, 'changed', item.id, message)
+    return item.keyword
+  }
+  for (const { id } of others) work.draft.change(id, { keyword: '' })
+  return keyword
 }
 
 /** Sets tags and keyword of a bookmark, and of all others of its address. */
@@ -268,6 +299,7 @@ function move(work: Work, edit: MoveEdit): void {
     return report(work, edit, new DraftTree(shown).isWithin(folder, id) ? 'invalid' : 'changed', id, message)
   }
   draft.place(id, edit)
+  if (now !== folder && edit.record?.parentid === folder) takeForm(work, edit, ['parentid', 'parentName'])
 }
 
 /** The items of a folder that are, among the others, where they were shown, or where the edits put them. */

@@ -99,7 +99,7 @@ export class DraftTree {
   }
 
   /** Changes fields of an item. */
-  change(id: string, fields: Partial<Pick<Item, 'title' | 'address' | 'tags' | 'keyword'>>): void {
+  change(id: string, fields: Partial<Pick<Item, 'title' | 'address' | 'tags' | 'keyword' | 'record'>>): void {
     this.#leave(this.#items.get(id)!)
     this.#enter(Object.assign(this.#edit(id), fields))
   }

@@ -46,12 +46,16 @@ export interface ChangeEdit {
   op: 'change'
   id: string
   fields: Partial<ItemFields>
+  /** The record that had these fields, if they are put back: they get its form, such as null for an empty title. */
+  record?: ClearRecord
 }
 
 /** Moves an item to another folder, or within its folder. */
 export interface MoveEdit extends Place {
   op: 'move'
   id: string
+  /** The record that was in this folder, if the item is put back: it names the folder in its form. */
+  record?: ClearRecord
 }
 
 /** Removes an item; a folder with what was shown in it. What others have put into it meanwhile stays, with its folder. */

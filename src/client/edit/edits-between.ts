@@ -18,6 +18,7 @@ export function editsBetween(shown: Tree, given: WantedTree, wasStored = false):
   const places: Edit[] = []
   const changes: Edit[] = []
   const isSame = wasStored ? hasSameField : sameField
+  const formOf = ({ record }: Item) => (wasStored ? { record } : {})
   const withKeyword = [...shown.items.values()].filter(({ keyword }) => keyword !== '' && !wasStored)
   const taken = new Map(withKeyword.map((item) => [normalKeyword(item), normalAddress(item)]))
   const folders = [...rootTitles.keys()].filter((id) => wanted.items.has(id))
@@ -29,9 +30,9 @@ export function editsBetween(shown: Tree, given: WantedTree, wasStored = false):
       const item = wanted.items.get(id)!
       const was = shown.items.get(id)
       if (!was) places.push(addOf(wasStored ? item : spelled(item), positions[index]!, taken))
-      else if (!staying.has(id)) places.push({ op: 'move', id, ...positions[index]! })
+      else if (!staying.has(id)) places.push({ op: 'move', id, ...positions[index]!, ...formOf(item) })
       const fields = was ? changedFields(was, item, isSame) : {}
-      if (Object.keys(fields).length > 0) changes.push({ op: 'change', id, fields })
+      if (Object.keys(fields).length > 0) changes.push({ op: 'change', id, fields, ...formOf(item) })
       if (item.kind === 'folder') folders.push(id)
     }
   }
@@ -40,7 +41,10 @@ export function editsBetween(shown: Tree, given: WantedTree, wasStored = false):
   const addresses = changes.filter(hasAddress)
   const others = changes.filter((edit) => !hasAddress(edit))
   const edits = [...addresses, ...places, ...others, ...removals(shown, wanted)]
-  return [...edits, ...sharedChanges(applyEdits(shown, edits, shown, wasStored).tree, wanted, isSame)]
+  const result = applyEdits(shown, edits, shown, wasStored).tree
+  for (const [item, fields] of sharedChanges(result, wanted, isSame))
+    edits.push({ op: 'change', id: item.id, fields, ...formOf(item) })
+  return edits
 }
 
 type SameField = typeof sameField
@@ -74,8 +78,12 @@ function withMovedKeywords(shown: Tree, wanted: WantedTree): WantedTree {
 }
 
 /** The tags and keywords that the edits leave otherwise than wanted, because an address gives its own to what is added or moved to it. */
-function sharedChanges({ items: result }: Tree, { items: wanted }: WantedTree, isSame: SameField): Edit[] {
-  const changes: Edit[] = []
+function sharedChanges(
+  { items: result }: Tree,
+  { items: wanted }: WantedTree,
+  isSame: SameField,
+): [Item, Partial<ItemFields>][] {
+  const changes: [Item, Partial<ItemFields>][] = []
   const shared = new Map<string, Item | null>()
   for (const item of wanted.values()) {
     const address = normalAddress(item)
@@ -86,7 +94,7 @@ function sharedChanges({ items: result }: Tree, { items: wanted }: WantedTree, i
   for (const [address, item] of shared) {
     const is = item && result.get(item.id)
     if (address !== '' && is && !isShared(is, item, isSame))
-      changes.push({ op: 'change', id: item.id, fields: changedFields(is, item, isSame) })
+      changes.push([item, changedFields(is, item, isSame)])
   }
   return changes
 }

@@ -146,7 +146,8 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
   )
   const isReadable = ({ stored }: SyncRecord) => !unreadable.has(stored.id)
   const isOther = ({ stored }: SyncRecord) => !touched.has(stored.id) || unreadable.has(stored.id)
-  const others = [...now.values()].filter(isOther)
+  const undoneMs = oldestOf(saved, now)
+  const others = [...now.values()].filter(isOther).map((other) => withoutLaterKeyword(other, undoneMs))
   const shown = [...others, ...after.filter(isReadable)]
   const wanted = [...others, ...before.filter(isReadable)]
   return {
@@ -154,6 +155,22 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
     shown,
     unreadable: [...unreadable],
   }
+}
+
+/** The timestamp of what was saved, as far as it is still there; 0 if nothing is. */
+function oldestOf({ after }: Saved, now: ReadonlyMap<string, SyncRecord>): number {
+  const times = after.flatMap(({ id, payload }) => {
+    const stored = now.get(id)?.stored
+    return stored && stored.payload === payload ? [stored.last_modified] : []
+  })
+  return times.reduce((oldest, time) => Math.min(oldest, time), times[0] ?? 0)
+}
+
+/** A keyword belongs to one address: what was written later may have it from there, and did not have it then. */
+function withoutLaterKeyword(record: SyncRecord, undoneMs: number): SyncRecord {
+  const { stored, clear } = record
+  if (stored.last_modified <= undoneMs || clear?.keyword === undefined) return record
+  return { ...record, clear: { ...clear, keyword: undefined } }
 }
 
 /** How many records are found by their ids at once; for more, reading everything is faster. */

@@ -777,6 +777,25 @@ describe('undo', () => {
     ])
   })
 
+  it('leaves a keyword to the address that got it since, and gives it back once that has gone', async () => {
+    const { run, edit, clear } = await someone()
+    await edit('sed -i "s/ @k//" "$1"', '--yes')
+    await edit('sed -i "/Title b/s/>/> @k/" "$1"', '--yes')
+
+    const shown = await run(['undo', '1'])
+    const refused = await run(['undo', '1', '--write'])
+    const between = [(await clear('a'))!.keyword, (await clear('b'))!.keyword]
+    const newer = await run(['undo', '2', '--write'])
+    const older = await run(['undo', '1', '--write'])
+
+    expect([shown.output, refused.code, newer.code, older.code]).toEqual(['', 3, 0, 0])
+    expect(refused.errors).toContain(
+      '"Title a" does not get its keyword "k" back, which another address has\n',
+    )
+    expect(between).toEqual([undefined, 'k'])
+    expect([(await clear('a'))!.keyword, (await clear('b'))!.keyword]).toEqual(['k', undefined])
+  })
+
   it('is still to be taken back if nothing of it could be', async () => {
     const { run, edit, write, clear } = await someone()
     await edit('sed -i "s/Title a/One/" "$1"', '--yes')

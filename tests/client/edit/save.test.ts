@@ -347,7 +347,10 @@ describe('undo', () => {
       const address = `https://${id}.example/${id === 'query' ? '' : 'new'}`
       return { op: 'change', id, fields: { title: 'New', address, tags: ['new'], keyword: id } }
     })
-    const fit = changed.filter(({ op, id }) => op === 'change' && !['query', 'bare'].includes(id))
+    const fit: Edit[] = [
+      ...changed.filter(({ id }) => id !== 'query'),
+      { op: 'move', id: 'bare', folder: 'toolbar' },
+    ]
 
     const outcomes = []
     for (const some of [ids.map((id): Edit => ({ op: 'remove', id })), fit]) {

@@ -7,7 +7,7 @@ from typing import Any
 from ..addresses import address_of
 from ..engines import read_bookmark
 from ..fields import quoted, text_of, trimmed
-from .draft_tree import DraftTree, normal_keyword
+from .draft_tree import DraftTree, normal_address, normal_keyword
 from .edits import (
     AddEdit,
     ChangeEdit,
@@ -138,7 +138,7 @@ def _free_keyword(work: _Work, edit: AddEdit, keyword: str) -> str:
 
 
 def _with_new_keyword(work: _Work, keyword: str) -> list[Item]:
-    """The bookmarks with a keyword; for an undo, only those that another device has given it: the others have it again."""
+    """The bookmarks with a keyword; for an undo, only those that got it since: the others had it then, too."""
     found = work.draft.with_keyword(keyword)
     if not work.was_stored:
         return found
@@ -164,12 +164,21 @@ def _change(work: _Work, edit: ChangeEdit) -> None:
     known = item.address if work.was_stored else address_of({"bmkUri": item.address})
     if "address" in wanted and wanted["address"] != known:
         _change_address(work, item, wanted["address"])
-    if "tags" not in wanted and "keyword" not in wanted:
-        return
     present = work.draft.get(edit.id) or item
-    if wanted.get("keyword"):
-        _take_keyword(work, present.address, wanted["keyword"])
-    _set_shared(work, present, wanted.get("tags", present.tags), wanted.get("keyword", present.keyword))
+    if "tags" in wanted or "keyword" in wanted:
+        keyword = _take_keyword(work, edit, present, wanted["keyword"]) if "keyword" in wanted else present.keyword
+        _set_shared(work, present, wanted.get("tags", present.tags), keyword)
+    _take_form(work, edit, ["bmkUri" if name == "address" else name for name in _FIELDS if name in wanted])
+
+
+def _take_form(work: _Work, edit: ChangeEdit | MoveEdit, names: Sequence[str]) -> None:
+    """Gives fields that were put back the form that they had: None, "" and no field are the same in an item."""
+    item = work.draft.get(edit.id)
+    if edit.record is None or item is None or item is work.tree.items.get(edit.id):
+        return
+    others = {name: value for name, value in item.record.items() if name not in names}
+    stored = {name: edit.record[name] for name in names if name in edit.record}
+    work.draft.change(edit.id, record={**others, **stored})
 
 
 def _unconflicted(work: _Work, edit: ChangeEdit) -> dict[str, Any]:
@@ -208,12 +217,18 @@ def _change_address(work: _Work, item: Item, address: str) -> None:
     _set_shared(work, work.draft.get(item.id) or item, tags, keyword)
 
 
-def _take_keyword(work: _Work, address: str, keyword: str) -> None:
-    """Takes a keyword from the bookmarks of other addresses."""
-    own = address_of({"bmkUri": address})
-    for item in _with_new_keyword(work, keyword):
-        if address_of({"bmkUri": item.address}) != own:
-            work.draft.change(item.id, keyword="")
+def _take_keyword(work: _Work, edit: ChangeEdit, item: Item, keyword: str) -> str:
+    """Takes a keyword from the bookmarks of other addresses; an undo leaves it to those that got it since. Returns the one that the item gets."""
+    if keyword == "":
+        return ""
+    others = [other for other in _with_new_keyword(work, keyword) if normal_address(other) != normal_address(item)]
+    if work.was_stored and others:
+        message = f"{item_label(item, item.id)} does not get its keyword {quoted(keyword)} back, which another address has"
+        work.report(edit, "changed", item.id, message)
+        return item.keyword
+    for other in others:
+        work.draft.change(other.id, keyword="")
+    return keyword
 
 
 def _set_shared(work: _Work, one: Item, tags: Sequence[str], keyword: str) -> None:
@@ -275,6 +290,9 @@ def _move(work: _Work, edit: MoveEdit) -> None:
         work.report(edit, "invalid" if was_within else "changed", edit.id, message)
         return
     work.draft.place(edit.id, edit.folder, edit.after, edit.before)
+    is_other = now is None or now.parent != edit.folder
+    if is_other and edit.record is not None and edit.record.get("parentid") == edit.folder:
+        _take_form(work, edit, ["parentid", "parentName"])
 
 
 def _unmoved_in(work: _Work, folder: str) -> set[str]:

@@ -51,6 +51,8 @@ class ChangeEdit:
 
     id: str
     fields: Mapping[str, Any]
+    # The record that had these fields, if they are put back: they get its form, such as None for an empty title.
+    record: ClearRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,8 @@ class MoveEdit:
     folder: str
     after: str | None = ""
     before: str = ""
+    # The record that was in this folder, if the item is put back: it names the folder in its form.
+    record: ClearRecord | None = None
 
 
 @dataclass(frozen=True)

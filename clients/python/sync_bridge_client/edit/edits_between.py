@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..bookmark_places import ROOT_TITLES
+from ..crypto import ClearRecord
 from .apply_edits import apply_edits, same_field
 from .draft_tree import normal_address, normal_keyword
 from .edits import AddEdit, ChangeEdit, Edit, MoveEdit, RemoveEdit, is_root
@@ -24,6 +25,10 @@ def edits_between(shown: Tree, wanted: Tree, was_stored: bool = False) -> list[E
     places: list[Edit] = []
     changes: list[ChangeEdit] = []
     is_same = _has_same_field if was_stored else same_field
+
+    def form_of(item: Item) -> ClearRecord | None:
+        return item.record if was_stored else None
+
     with_keyword = [item for item in shown.items.values() if item.keyword != "" and not was_stored]
     taken = {normal_keyword(item): normal_address(item) for item in with_keyword}
     folders = [root_id for root_id in ROOT_TITLES if root_id in wanted.items]
@@ -39,17 +44,19 @@ def edits_between(shown: Tree, wanted: Tree, was_stored: bool = False) -> list[E
                 spelled = item if was_stored else replace(item, address=normal_address(item))
                 places.append(_add_of(spelled, folder, after, following[index], taken))
             elif each not in staying:
-                places.append(MoveEdit(each, folder, after, following[index]))
+                places.append(MoveEdit(each, folder, after, following[index], form_of(item)))
             fields = _changed_fields(was, item, is_same) if was else {}
             if fields:
-                changes.append(ChangeEdit(each, fields))
+                changes.append(ChangeEdit(each, fields, form_of(item)))
             if item.kind == "folder":
                 folders.append(each)
     # First, because a bookmark takes its tags to its new address, and gives none to bookmarks that are added to the former one.
     addresses = [edit for edit in changes if "address" in edit.fields]
     others = [edit for edit in changes if "address" not in edit.fields]
     edits: list[Edit] = [*addresses, *places, *others, *_removals(shown, wanted)]
-    return [*edits, *_shared_changes(apply_edits(shown, edits, was_stored=was_stored).tree, wanted, is_same)]
+    result = apply_edits(shown, edits, was_stored=was_stored).tree
+    shared = _shared_changes(result, wanted, is_same)
+    return [*edits, *(ChangeEdit(item.id, fields, form_of(item)) for item, fields in shared)]
 
 
 def _with_moved_keywords(shown: Tree, wanted: Tree) -> Tree:
@@ -72,7 +79,7 @@ def _has_same_field(name: str, one: Item, other: Item) -> bool:
     return same_tags(left, right) if name == "tags" else bool(left == right)
 
 
-def _shared_changes(result: Tree, wanted: Tree, is_same: _SameField) -> list[Edit]:
+def _shared_changes(result: Tree, wanted: Tree, is_same: _SameField) -> list[tuple[Item, dict[str, Any]]]:
     """The tags and keywords that the edits leave otherwise than wanted: an address gives its own to what is added or moved to it."""
     shared: dict[str, Item | None] = {}
     for item in wanted.items.values():
@@ -80,11 +87,11 @@ def _shared_changes(result: Tree, wanted: Tree, is_same: _SameField) -> list[Edi
         other = shared.get(address, item)
         # What bookmarks of one address disagree about is not wanted by all.
         shared[address] = item if other is not None and _is_shared(other, item, is_same) else None
-    changes: list[Edit] = []
+    changes: list[tuple[Item, dict[str, Any]]] = []
     for address, wanted_item in shared.items():
         present = wanted_item and result.items.get(wanted_item.id)
         if address != "" and wanted_item and present and not _is_shared(present, wanted_item, is_same):
-            changes.append(ChangeEdit(wanted_item.id, _changed_fields(present, wanted_item, is_same)))
+            changes.append((wanted_item, _changed_fields(present, wanted_item, is_same)))
     return changes
 
 

@@ -1,7 +1,7 @@
 """What undoes saved edits."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..account import Account
@@ -127,9 +127,24 @@ def undoing(client: KeyClient, saved: Saved) -> tuple[list[Edit], list[SyncRecor
     touched = {record.stored.id for record in after}
     # The others are what the undone bookmarks must fit into.
     now = model.load(client.collection(saved.collection), [RemoveEdit(each) for each in touched])
-    others = [record for each, record in now.items() if each not in touched]
+    undone_ms = _oldest_of(saved, now)
+    others = [_without_later_keyword(record, undone_ms) for each, record in now.items() if each not in touched]
     shown = [*others, *after]
     return model.back(model.read(shown), model.read([*others, *before])), shown
+
+
+def _oldest_of(saved: Saved, now: Mapping[str, SyncRecord]) -> int:
+    """The timestamp of what was saved, as far as it is still there; 0 if nothing is."""
+    written = [now[record.id].stored for record in saved.after if record.id in now]
+    payloads = {record.payload for record in saved.after}
+    return min((stored.last_modified for stored in written if stored.payload in payloads), default=0)
+
+
+def _without_later_keyword(record: SyncRecord, undone_ms: int) -> SyncRecord:
+    """A keyword belongs to one address: what was written later may have it from there, and did not have it then."""
+    if record.stored.last_modified <= undone_ms or record.clear is None or "keyword" not in record.clear:
+        return record
+    return replace(record, clear={name: value for name, value in record.clear.items() if name != "keyword"})
 
 
 def _open(keys_of: Callable[[str], KeyPair], collection: str, saved: SavedRecord) -> SyncRecord:
