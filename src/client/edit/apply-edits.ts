@@ -70,6 +70,7 @@ interface Work {
 function goalsOf(edits: readonly Edit[]): Work['goals'] {
   const goals: Work['goals'] = new Map()
   for (const edit of edits) {
+    if (edit.op === 'add' && edit.id) goals.set(edit.id, {})
     if (edit.op === 'move') goals.set(edit.id, { ...goals.get(edit.id), parent: edit.folder })
     if (edit.op === 'change') goals.set(edit.id, { ...goals.get(edit.id), ...normalFields(edit.fields) })
   }
@@ -102,7 +103,7 @@ function add(work: Work, edit: AddEdit): void {
   const reason = wasStored ? null : invalidity(kind, { ...given, keyword: fields.keyword })
   if (reason !== null) return invalid(reason)
   if (!hasFolder(work, edit, id, folder)) return
-  const same = isLink(kind) ? draft.withAddress(address) : []
+  const same = isLink(kind) ? sharing(work, address, id) : []
   const item: Item = {
     ...blank,
     ...fields,
@@ -222,12 +223,12 @@ export function sameField(name: keyof ItemFields, one: ItemFields, other: ItemFi
 /** Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark. */
 function changeAddress(work: Work, item: Item, address: string): void {
   const { id, address: former, keyword } = item
-  const others = work.draft.withAddress(address).filter((other) => other.id !== id)
+  const others = sharing(work, address, id).filter((other) => other.id !== id)
   work.draft.change(id, { address })
   const isLast = work.draft.withAddress(former).every((other) => other.id === id)
   setShared(work, work.draft.get(id)!, {
     tags: sharedTags([...others, item]),
-    keyword: sharedKeyword(others) || (isLast ? keyword : ''),
+    keyword: sharedKeyword(others) || (isLast || work.wasStored ? keyword : ''),
   })
 }
 
@@ -244,11 +245,25 @@ function takeKeyword(work: Work, edit: ChangeEdit, item: Item, keyword: string):
   return keyword
 }
 
+/**
+ * The bookmarks that share the tags and the keyword of an address, the one with this id included. An undo puts back what each had, also if they
+ * disagreed: there, only those share that others have added or changed since.
+ */
+function sharing(work: Work, address: string, own: string): Item[] {
+  const { draft, tree, shown, goals, wasStored } = work
+  const same = draft.withAddress(address)
+  const isLater = (id: string) =>
+    tree.items.has(id) && (shown.items.has(id) ? hasChanged(work, id, sharedNames) : !goals.has(id))
+  return wasStored ? same.filter(({ id }) => id === own || isLater(id)) : same
+}
+
+const sharedNames = ['address', 'tags', 'keyword'] as const
+
 /** Sets tags and keyword of a bookmark, and of all others of its address. */
-function setShared({ draft }: Work, one: Item, shared: Pick<ItemFields, 'tags' | 'keyword'>): void {
+function setShared(work: Work, one: Item, shared: Pick<ItemFields, 'tags' | 'keyword'>): void {
   const { tags, keyword } = shared
-  for (const item of one.address === '' ? [one] : draft.withAddress(one.address))
-    if (!sameTags(item.tags, tags) || item.keyword !== keyword) draft.change(item.id, { tags, keyword })
+  for (const item of one.address === '' ? [one] : sharing(work, one.address, one.id))
+    if (!sameTags(item.tags, tags) || item.keyword !== keyword) work.draft.change(item.id, { tags, keyword })
 }
 
 /** The tags of all; as they are if all have the same. */
@@ -263,9 +278,10 @@ function sharedKeyword(items: Item[]): string {
 }
 
 /** A written bookmark must have what the others of its address have: Firefox would take it from them. */
-function shareFields({ draft }: Work): void {
+function shareFields(work: Work): void {
+  const { draft } = work
   for (const { id, address } of draft.changed()) {
-    const same = address === '' ? [] : draft.withAddress(address)
+    const same = address === '' ? [] : sharing(work, address, id)
     if (same.length < 2) continue
     const tags = sharedTags(same)
     const keyword = sharedKeyword(same)
@@ -356,15 +372,22 @@ function remove(work: Work, edit: RemoveEdit): void {
 }
 
 /** Whether another device has changed an item since it was shown. */
-function isChanged({ tree, shown, goals }: Work, id: string): boolean {
+function isChanged(work: Work, id: string): boolean {
+  const now = work.tree.items.get(id)
+  const was = work.shown.items.get(id)
+  if (now && was && now.parent !== was.parent && now.parent !== work.goals.get(id)?.parent) return true
+  return hasChanged(work, id, fieldNames)
+}
+
+/** Whether another device has changed one of these fields. */
+function hasChanged({ tree, shown, goals }: Work, id: string, names: readonly (keyof ItemFields)[]): boolean {
   const now = tree.items.get(id)
   const was = shown.items.get(id)
   if (now === was || !now || !was) return false
   const goal = goals.get(id) ?? {}
   const isOurs = (name: keyof ItemFields) =>
     goal[name] !== undefined && sameField(name, now, { ...now, ...goal })
-  if (now.parent !== was.parent && now.parent !== goal.parent) return true
-  return fieldNames.some((name) => !sameField(name, now, was) && !isOurs(name))
+  return names.some((name) => !sameField(name, now, was) && !isOurs(name))
 }
 
 function existing(work: Work, edit: Edit, id: string): Item | undefined {

@@ -147,7 +147,7 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
   const isReadable = ({ stored }: SyncRecord) => !unreadable.has(stored.id)
   const isOther = ({ stored }: SyncRecord) => !touched.has(stored.id) || unreadable.has(stored.id)
   const undoneMs = oldestOf(saved, now)
-  const others = [...now.values()].filter(isOther).map((other) => withoutLaterKeyword(other, undoneMs))
+  const others = [...now.values()].filter(isOther).map((other) => withoutLater(other, undoneMs))
   const shown = [...others, ...after.filter(isReadable)]
   const wanted = [...others, ...before.filter(isReadable)]
   return {
@@ -166,11 +166,11 @@ function oldestOf({ after }: Saved, now: ReadonlyMap<string, SyncRecord>): numbe
   return times.reduce((oldest, time) => Math.min(oldest, time), times[0] ?? 0)
 }
 
-/** A keyword belongs to one address: what was written later may have it from there, and did not have it then. */
-function withoutLaterKeyword(record: SyncRecord, undoneMs: number): SyncRecord {
+/** What was written later may have got its address, its tags and its keyword since: they are not what was shown then. */
+function withoutLater(record: SyncRecord, undoneMs: number): SyncRecord {
   const { stored, clear } = record
-  if (stored.last_modified <= undoneMs || clear?.keyword === undefined) return record
-  return { ...record, clear: { ...clear, keyword: undefined } }
+  if (stored.last_modified <= undoneMs || typeof clear?.bmkUri !== 'string') return record
+  return { ...record, clear: { ...clear, bmkUri: '', tags: [], keyword: '' } }
 }
 
 /** How many records are found by their ids at once; for more, reading everything is faster. */

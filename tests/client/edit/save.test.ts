@@ -338,7 +338,7 @@ describe('undo', () => {
       link('bare', 'f', { tags: undefined, keyword: null, title: null }),
       link('long', 'f', { bmkUri: 'HTTPS://long.example', title: 't'.repeat(5000), keyword: 'K' }),
       link('same', 'f', { tags: [' One', 'one', 'g'.repeat(101), ''], bmkUri: 'https://same.example/' }),
-      link('other', 'f', { tags: [' One', 'one', 'g'.repeat(101), ''], bmkUri: 'https://same.example' }),
+      link('other', 'f', { tags: ['else'], bmkUri: 'https://same.example' }),
     ]
     const ids = odd.map(({ id }) => id)
     await account.write(folder('f', 'menu', ...ids, 'b', 'g'), ...odd)

@@ -80,7 +80,9 @@ class _Work:
 def _goals_of(edits: Sequence[Edit]) -> dict[str, dict[str, Any]]:
     goals: dict[str, dict[str, Any]] = {}
     for edit in edits:
-        if isinstance(edit, MoveEdit):
+        if isinstance(edit, AddEdit):
+            goals[edit.id] = {}
+        elif isinstance(edit, MoveEdit):
             goals.setdefault(edit.id, {})["parent"] = edit.folder
         elif isinstance(edit, ChangeEdit):
             goals.setdefault(edit.id, {}).update(normal_fields(edit.fields))
@@ -111,7 +113,7 @@ def _add(work: _Work, edit: AddEdit) -> None:
         return invalid(reason)
     if not _has_folder(work, edit, edit.id, edit.folder):
         return None
-    same = draft.with_address(address) if has_address else []
+    same = _sharing(work, address, edit.id) if has_address else []
     record = edit.record or {}
     item = Item(
         id=edit.id,
@@ -209,11 +211,11 @@ def same_field(name: str, one: Item, other: Item) -> bool:
 
 def _change_address(work: _Work, item: Item, address: str) -> None:
     """Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark."""
-    others = [other for other in work.draft.with_address(address) if other.id != item.id]
+    others = [other for other in _sharing(work, address, item.id) if other.id != item.id]
     work.draft.change(item.id, address=address)
     is_last = all(other.id == item.id for other in work.draft.with_address(item.address))
     tags = _shared_tags([*(other.tags for other in others), item.tags])
-    keyword = _shared_keyword(others) or (item.keyword if is_last else "")
+    keyword = _shared_keyword(others) or (item.keyword if is_last or work.was_stored else "")
     _set_shared(work, work.draft.get(item.id) or item, tags, keyword)
 
 
@@ -231,9 +233,24 @@ def _take_keyword(work: _Work, edit: ChangeEdit, item: Item, keyword: str) -> st
     return keyword
 
 
+def _sharing(work: _Work, address: str, own: str) -> list[Item]:
+    """The bookmarks that share the tags and the keyword of an address, the one with this id included.
+
+    An undo puts back what each had, also if they disagreed: there, only those share that others have added or changed since.
+    """
+    same = work.draft.with_address(address)
+
+    def is_later(item_id: str) -> bool:
+        if item_id in work.shown.items:
+            return _has_changed(work, item_id, ("address", "tags", "keyword"))
+        return item_id in work.tree.items and item_id not in work.goals
+
+    return [item for item in same if item.id == own or is_later(item.id)] if work.was_stored else same
+
+
 def _set_shared(work: _Work, one: Item, tags: Sequence[str], keyword: str) -> None:
     """Sets tags and keyword of a bookmark, and of all others of its address."""
-    for item in [one] if one.address == "" else work.draft.with_address(one.address):
+    for item in [one] if one.address == "" else _sharing(work, one.address, one.id):
         if not same_tags(item.tags, tags) or item.keyword != keyword:
             work.draft.change(item.id, tags=tuple(tags), keyword=keyword)
 
@@ -251,7 +268,7 @@ def _shared_keyword(items: Sequence[Item]) -> str:
 def _share_fields(work: _Work) -> None:
     """A written bookmark must have what the others of its address have: Firefox would take it from them."""
     for item in work.draft.changed():
-        same = [] if item.address == "" else work.draft.with_address(item.address)
+        same = [] if item.address == "" else _sharing(work, item.address, item.id)
         if len(same) < 2:
             continue
         tags = _shared_tags([each.tags for each in same])
@@ -358,14 +375,21 @@ def _remove(work: _Work, edit: RemoveEdit) -> None:
 def _is_changed(work: _Work, item_id: str) -> bool:
     """Whether another device has changed an item since it was shown."""
     now, was = work.tree.items.get(item_id), work.shown.items.get(item_id)
+    goal = work.goals.get(item_id, {}).get("parent")
+    if now is not None and was is not None and now.parent != was.parent and now.parent != goal:
+        return True
+    return _has_changed(work, item_id, _FIELDS)
+
+
+def _has_changed(work: _Work, item_id: str, names: Sequence[str]) -> bool:
+    """Whether another device has changed one of these fields."""
+    now, was = work.tree.items.get(item_id), work.shown.items.get(item_id)
     if now is None or was is None or now is was:
         return False
     goal = work.goals.get(item_id, {})
-    if now.parent != was.parent and now.parent != goal.get("parent"):
-        return True
     aim = _with_goal(now, goal)
     return any(
-        not same_field(name, now, was) and not (goal.get(name) is not None and same_field(name, now, aim)) for name in _FIELDS
+        not same_field(name, now, was) and not (goal.get(name) is not None and same_field(name, now, aim)) for name in names
     )
 
 

@@ -128,7 +128,7 @@ def undoing(client: KeyClient, saved: Saved) -> tuple[list[Edit], list[SyncRecor
     # The others are what the undone bookmarks must fit into.
     now = model.load(client.collection(saved.collection), [RemoveEdit(each) for each in touched])
     undone_ms = _oldest_of(saved, now)
-    others = [_without_later_keyword(record, undone_ms) for each, record in now.items() if each not in touched]
+    others = [_without_later(record, undone_ms) for each, record in now.items() if each not in touched]
     shown = [*others, *after]
     return model.back(model.read(shown), model.read([*others, *before])), shown
 
@@ -140,11 +140,11 @@ def _oldest_of(saved: Saved, now: Mapping[str, SyncRecord]) -> int:
     return min((stored.last_modified for stored in written if stored.payload in payloads), default=0)
 
 
-def _without_later_keyword(record: SyncRecord, undone_ms: int) -> SyncRecord:
-    """A keyword belongs to one address: what was written later may have it from there, and did not have it then."""
-    if record.stored.last_modified <= undone_ms or record.clear is None or "keyword" not in record.clear:
+def _without_later(record: SyncRecord, undone_ms: int) -> SyncRecord:
+    """What was written later may have got its address, its tags and its keyword since: they are not what was shown then."""
+    if record.stored.last_modified <= undone_ms or record.clear is None or not isinstance(record.clear.get("bmkUri"), str):
         return record
-    return replace(record, clear={name: value for name, value in record.clear.items() if name != "keyword"})
+    return replace(record, clear={**record.clear, "bmkUri": "", "tags": [], "keyword": ""})
 
 
 def _open(keys_of: Callable[[str], KeyPair], collection: str, saved: SavedRecord) -> SyncRecord:
