@@ -13,6 +13,7 @@ import { itemLabel } from '../../client/edit/edit.ts'
 import { newId } from '../../client/edit/models.ts'
 import { below, type Item, type ItemKind, type Tree } from '../../client/edit/tree.ts'
 import { textOf } from '../../client/fields.ts'
+import { PrintedLines, type PrintedLine } from './printed-lines.ts'
 
 /** A line that can't be read. */
 export class TextError extends Error {
@@ -31,6 +32,7 @@ const header = `# One bookmark a line, two spaces for each folder. Change, move,
 #     ---
 # Write \\ before a character that would mean something else: \\<  \\>  \\#  \\@  \\^  \\\\, a space at an end, a / at the end of a folder's name.
 # \\n is a line break, \\u{202e} any character. Lines that begin with # are ignored. An empty file changes nothing.
+# Keep the last line, which says what the others were.
 `
 
 /** The column of the marks. */
@@ -39,9 +41,12 @@ const markColumn = 72
 /** Formats the bookmarks, or one folder; `asOfMs` is the timestamp of the collection. */
 export function formatBookmarks(tree: Tree, folder: Item | null, asOfMs: number): string {
   const lines: string[] = []
-  const add = (item: Item, depth: number) => {
-    const line = '  '.repeat(depth) + contentOf(item)
-    lines.push(`${line.padEnd(markColumn - 2)}  ^${escaped(item.id, idSpecial)}\n`)
+  const printed: PrintedLine[] = []
+  const add = (item: Item, depth: number, parent?: string) => {
+    const text = lineTextOf(item)
+    const line = '  '.repeat(depth) + text
+    lines.push(`${line.padEnd(markColumn - 2)}  ${markOf(item.id)}\n`)
+    printed.push({ id: item.id, text, folder: parent })
   }
   const tops = folder ? [folder] : [...rootTitles.keys()].flatMap((id) => tree.items.get(id) ?? [])
   for (const top of tops) {
@@ -50,27 +55,32 @@ export function formatBookmarks(tree: Tree, folder: Item | null, asOfMs: number)
     for (const item of below(tree, top.id)) {
       const depth = depths.get(item.parent)! + 1
       depths.set(item.id, depth)
-      add(item, depth)
+      add(item, depth, item.parent)
     }
   }
-  return `${header}# As of ${asOfMs}, ${lines.length - tops.length} items\n\n${lines.join('')}`
+  return `${header}\n${lines.join('')}\n# As of ${asOfMs}: ${PrintedLines.of(printed)}\n`
 }
 
-const asOfLine = /^# As of ([1-9]\d*), (\d+) items\r?$/m
+const asOfLine = /^# As of [1-9]\d*: ([\w-]*)\r?$/m
 
-/** Whether a text says when it was formatted. */
-export function hasTimestamp(text: string): boolean {
-  return asOfLine.test(text)
+/** What the lines were when they were formatted; null if the text does not say. */
+export function printedIn(text: string): PrintedLines | null {
+  const found = asOfLine.exec(text)
+  return found && PrintedLines.parse(found[1]!)
 }
 
-/** Whether a line, without its indent, is that of an item as it was formatted. */
-function isLineOf(item: Item, line: string): boolean {
-  const mark = `^${escaped(item.id, idSpecial)}`
+function markOf(id: string): string {
+  return `^${escaped(id, idSpecial)}`
+}
+
+/** A line without its indent and the mark of this id; null if it has another one. */
+function textBefore(line: string, id: string): string | null {
   const text = line.trimEnd()
-  return text.endsWith(mark) && text.slice(0, -mark.length).trimEnd() === contentOf(item).trimEnd()
+  return text.endsWith(markOf(id)) ? text.slice(0, -markOf(id).length).trimEnd() : null
 }
 
-function contentOf(item: Item): string {
+/** The line of an item, without indent and mark. */
+export function lineTextOf(item: Item): string {
   const { kind, title, tags, keyword } = item
   if (kind === 'separator') return '---'
   const name = escaped(title, titleSpecial).replaceAll(/^[\s#-]|\s$/gu, '\\$&')
@@ -110,22 +120,22 @@ export interface ParsedBookmarks {
   lineOf: ReadonlyMap<string, number>
   /** The ids of the lines without a mark, in order. */
   newIds: string[]
-  /** The titles in lines of items that were deleted since the file was formatted. */
+  /** The ids of the marks in each folder, in order. */
+  contents: ReadonlyMap<string, readonly string[]>
+  /** The titles in changed lines of items that were deleted since the file was formatted. */
   gone: string[]
-  /** The timestamp of the collection when it was formatted; null if the file does not say. */
-  asOfMs: number | null
-  /** How many of the items that were formatted have no line; 0 if the file does not say. */
-  missing: number
 }
 
 /**
- * Reads the wanted tree from a file; `shown` is the tree that was formatted, and `folder` the one folder. What was not shown stays as it is.
- * `knownIds`: those that lines without a mark got when this file was read before. Null for a file without any item. Throws `TextError`.
+ * Reads the wanted tree from a file; `shown` is the present tree, `folder` the only one that was formatted, and `printed` what the lines were.
+ * What has no line, or an unchanged one, stays as it is. `knownIds`: those that lines without a mark got when this file was read before. Null
+ * for a file without any item. Throws `TextError`.
  */
 export function parseBookmarks(
   text: string,
   shown: Tree,
   folder: Item | null,
+  printed: PrintedLines,
   knownIds: readonly string[] = [],
 ): ParsedBookmarks | null {
   const scope = new Set(
@@ -144,29 +154,42 @@ export function parseBookmarks(
   let goneDepth = Infinity
   /** The folders that contain the next line, by depth. */
   const open: { id: string; children: string[] }[] = []
-  let asOfMs: number | null = null
-  let formatted = 0
+  /** The marks of these folders, also of those that are gone. */
+  const above: (string | null)[] = []
+  const contents = new Map<string, string[]>()
   for (const [index, line] of text
     .replace(/^\uFEFF/, '')
     .split(/\r?\n/)
     .entries()) {
     const number = index + 1
-    const asOf = asOfLine.exec(line)
-    if (asOf) [asOfMs, formatted] = [Number(asOf[1]), Number(asOf[2])]
     if (line.trim() === '' || line.startsWith('#')) continue
     const { depth, content } = indentOf(line, number)
     const { mark, body } = readLine(content, number)
     const marked = mark === null || !scope.has(mark) ? undefined : shown.items.get(mark)
+    const folderMark = above[depth - 1] ?? null
+    above.length = depth
+    above.push(mark)
+    if (mark !== null && folderMark !== null) contents.getOrInsertComputed(folderMark, () => []).push(mark)
     // Accounts have bookmarks that Firefox would refuse now: what is unchanged is not checked.
-    const fields = marked && isLineOf(marked, content) ? marked : readContent(body, number)
+    const isUnchanged = mark !== null && printed.hasText(mark, textBefore(content, mark) ?? '')
+    const isInPlace =
+      mark !== null && (folderMark === null || printed.placeIn(folderMark, mark) !== undefined)
     if (depth < goneDepth) goneDepth = Infinity
+    // Another device has deleted it, or moved it out of what was formatted.
+    if (isUnchanged && isInPlace && (!marked || depth >= goneDepth)) {
+      if (marked) items.set(mark, marked)
+      if (marked) lineOf.set(mark, number)
+      else goneDepth = Math.min(goneDepth, depth + 1)
+      continue
+    }
+    const fields = marked && isUnchanged ? marked : readContent(body, number)
     if (mark !== null && shown.deleted.has(mark)) {
       gone.push(fields.title || fields.address)
       goneDepth = Math.min(goneDepth, depth + 1)
       continue
     }
     if (depth >= goneDepth)
-      throw new TextError(number, 'its folder was deleted by another device: put it into another one')
+      throw new TextError(number, 'another device has deleted or moved its folder: put it into another one')
     const id = mark ?? newIdOf(knownIds[newIds.length], shown, scope)
     if (mark === null) newIds.push(id)
     else checkMark(mark, shown, scope, number)
@@ -213,8 +236,7 @@ export function parseBookmarks(
     const root = shown.items.get(id)
     if (root && !items.has(id)) items.set(id, { ...root, children: [] })
   }
-  const listed = [...lineOf.keys()].filter((id) => !isTop(id, folder)).length - newIds.length + gone.length
-  return { items, lineOf, newIds, gone, asOfMs, missing: Math.max(0, formatted - listed) }
+  return { items, lineOf, newIds, contents, gone }
 }
 
 function isTop(id: string, folder: Item | null): boolean {

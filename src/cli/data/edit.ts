@@ -2,7 +2,9 @@ import { readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { resolve } from 'node:path'
 import { applyEdits } from '../../client/edit/apply-edits.ts'
+import { isRoot, type Edit } from '../../client/edit/edit.ts'
 import { editsBetween } from '../../client/edit/edits-between.ts'
+import { inOrder } from '../../client/edit/order.ts'
 import { below, folderCalled, readTree, type Item, type Tree } from '../../client/edit/tree.ts'
 import { rootTitles } from '../../client/bookmark-places.ts'
 import { ClientError } from '../../client/errors.ts'
@@ -13,14 +15,14 @@ import { createPrivateFolder } from '../private-file.ts'
 import { childEnvironment } from './child-environment.ts'
 import { askLine, isConfirmed, readInput, readText } from './ask.ts'
 import { planOf, planText, type EditPlan } from './edit-plan.ts'
-import { formatBookmarks, hasTimestamp, parseBookmarks, TextError } from './edit-text.ts'
+import { formatBookmarks, lineTextOf, parseBookmarks, printedIn, TextError } from './edit-text.ts'
 import { describeAccountCommand, folderOption, noUndoOption } from './options.ts'
 import { countOf, doneOf } from './phrases.ts'
 import { withAccount, type Session } from './session.ts'
 import { neverSaved, noteDraft, takeAbandonedEdits } from './drafts.ts'
+import type { PrintedLines } from './printed-lines.ts'
 import { UndoLog } from './undo-log.ts'
 import type { SyncRecord } from '../../client/collection.ts'
-import type { Edit } from '../../client/edit/edit.ts'
 
 export const editCommand: CommandFactory = (perform) =>
   describeAccountCommand(
@@ -98,13 +100,14 @@ async function editInEditor(session: Session, shown: Shown, settings: Settings):
   const note = noteDraft(path, session.host.environment)
   try {
     let text = formatBookmarks(shown.tree, shown.folder, shown.asOfMs)
+    const printed = printedIn(text)!
     for (let attempts = 1; ; attempts += 1) {
       orUnwritable(path, () => writeFileSync(path, text, { mode: 0o600 }))
       utimesSync(path, neverSaved, neverSaved)
       await runEditor(session, path)
       const edited = readGiven(path)
       try {
-        const code = await apply(session, shown, settings, readEdits(edited, shown, settings.log))
+        const code = await apply(session, shown, settings, readEdits(edited, shown, printed, settings.log))
         // After a no, the lines are kept for another try.
         isDone = code !== declined
         return code
@@ -186,11 +189,14 @@ async function editFromFile(
 ): Promise<number> {
   const text = file === '-' ? await readInput(session.host) : readGiven(resolve(session.host.cwd, file))
   try {
-    if (text.trim() !== '' && !hasTimestamp(text))
+    const printed = printedIn(text)
+    if (text.trim() === '') throw new ClientError(emptyFile)
+    if (printed === null)
       throw new ClientError(
         'The lines do not say when they were printed: keep the line "# As of …" of --print',
       )
-    return await apply(session, shown, settings, keepNewer(readEdits(text, shown, settings.log), shown))
+    const wish = keepNewer(readEdits(text, shown, printed, settings.log), shown, printed)
+    return await apply(session, shown, settings, wish)
   } catch (error) {
     if (!(error instanceof TextError)) throw error
     throw new ClientError(`Nothing was changed: ${file === '-' ? 'standard input' : file}, ${error.message}`)
@@ -210,45 +216,59 @@ function readGiven(path: string): string {
 /** What the edited lines want. */
 interface Wish {
   edits: Edit[]
-  asOfMs: number | null
-  /** How many of the items that were shown have no line. */
-  missing: number
+  /** The ids of the marks in each folder, in order. */
+  contents: ReadonlyMap<string, readonly string[]>
   /** What was not taken from the lines, as sentences. */
   left: string[]
 }
 
 /** Reads the lines. Throws `TextError` if one can't be read or Firefox would not keep it, and `ClientError` if there is none. */
-function readEdits(text: string, { tree, folder }: Shown, log: UndoLog): Wish {
+function readEdits(text: string, { tree, folder }: Shown, printed: PrintedLines, log: UndoLog): Wish {
   // A text says when it was printed, so the same one is the same edit, and adds nothing twice.
   const knownIds = log.resume(text, { isOnce: true })
-  const wanted = parseBookmarks(text, tree, folder, knownIds)
-  if (wanted === null) throw new ClientError('Nothing was changed: the file is empty')
+  const wanted = parseBookmarks(text, tree, folder, printed, knownIds)
+  if (wanted === null) throw new ClientError(emptyFile)
   log.adds(wanted.newIds)
   const edits = editsBetween(tree, wanted)
   const invalid = applyEdits(tree, edits).problems.find(({ code }) => code === 'invalid')
   if (invalid) throw new TextError(wanted.lineOf.get(invalid.id) ?? 0, invalid.message)
   const left = wanted.gone.map((title) => `${JSON.stringify(title)} was deleted by another device meanwhile`)
-  return { edits, asOfMs: wanted.asOfMs, missing: wanted.missing, left }
+  return { edits, contents: wanted.contents, left }
 }
 
-/** Without the edits of what other devices have changed since the lines were printed: what it was then is unknown. */
-function keepNewer(wish: Wish, { tree }: Shown): Wish {
-  const isNewer = (id: string) => (tree.items.get(id)?.modifiedMs ?? 0) > wish.asOfMs!
+const emptyFile = 'Nothing was changed: the file is empty'
+
+/** Without the edits of what other devices have changed, moved or added since the lines were printed; names those that lines ask for. */
+function keepNewer(wish: Wish, { tree }: Shown, printed: PrintedLines): Wish {
+  const isChanged = (item: Item) => !printed.hasText(item.id, lineTextOf(item))
+  const isMoved = ({ id, parent }: Item) => !isRoot({ parent }) && printed.placeIn(parent, id) === undefined
+  const isAsPrinted = (id: string) => !isChanged(tree.items.get(id)!) && !isMoved(tree.items.get(id)!)
+  const unmoved = new Map<string, Set<string>>()
+  const unmovedIn = (folder: string) =>
+    unmoved.getOrInsertComputed(folder, () =>
+      inOrder(wish.contents.get(folder) ?? [], (id) => printed.placeIn(folder, id)),
+    )
+  const left = new Set<string>()
   const edits = wish.edits.flatMap((edit): Edit[] => {
     if (edit.op === 'add') return [edit]
-    if (isNewer(edit.id)) return []
+    const { id } = edit
+    const item = tree.items.get(id)!
+    if (edit.op === 'remove' && !printed.has(id)) return []
+    // The line is where it was: another device has moved the item.
+    if (edit.op === 'move' && printed.placeIn(edit.folder, id) !== undefined)
+      return item.parent !== edit.folder || unmovedIn(edit.folder).has(id) ? [] : [edit]
+    const isNewer =
+      edit.op === 'change' ? isChanged(item) : edit.op === 'move' ? isMoved(item) : !isAsPrinted(id)
+    if (isNewer) left.add(id)
+    if (isNewer) return []
     // Without what was not shown, it keeps the folders of that.
-    return edit.op === 'remove' ? [{ ...edit, shown: edit.shown!.filter((id) => !isNewer(id)) }] : [edit]
+    return edit.op === 'remove' ? [{ ...edit, shown: edit.shown!.filter(isAsPrinted) }] : [edit]
   })
-  const removed = edits.flatMap((edit) => (edit.op === 'remove' ? [edit.id, ...edit.shown!] : []))
-  // If these are all that has no line any more, what else has none was added after the lines were printed.
-  const isOther = (edit: Edit) => edit.op !== 'remove' || removed.length < wish.missing
-  const isLeft = (edit: Edit) => edit.op !== 'add' && isNewer(edit.id) && isOther(edit)
-  const left = wish.edits.filter(isLeft).map((edit) => {
-    const { title, address } = tree.items.get(edit.id!)!
+  const sentences = [...left].map((id) => {
+    const { title, address } = tree.items.get(id)!
     return `${JSON.stringify(title || address)} was changed by another device since the lines were printed: it stays`
   })
-  return { ...wish, edits, left: [...wish.left, ...left] }
+  return { ...wish, edits, left: [...wish.left, ...sentences] }
 }
 
 /** Shows the plan, asks, and saves. */

@@ -1,10 +1,19 @@
 import type { Tree } from './tree.ts'
 
-/** Most of the children that are in the folder already, and in the same order: the longest increasing run of their places. */
+/** Most of the children that are in the folder already, and in the same order. */
 export function stayingChildren(shown: Tree, folder: string, children: readonly string[]): Set<string> {
-  const staying = children.filter((id) => shown.items.get(id)?.parent === folder)
-  const places = staying.map((id) => shown.items.get(id)!.place)
-  /** By the length of a run: the index of its smallest last place. */
+  const placeOf = (id: string) => {
+    const item = shown.items.get(id)
+    return item?.parent === folder ? item.place : undefined
+  }
+  return inOrder(children, placeOf)
+}
+
+/** Most of the ids that have a place, and are in the order of their places. */
+export function inOrder(ids: readonly string[], placeOf: (id: string) => number | undefined): Set<string> {
+  const staying = ids.filter((id) => placeOf(id) !== undefined)
+  const places = staying.map((id) => placeOf(id)!)
+  /** The longest increasing run; by the length of a run: the index of its smallest last place. */
   const ends: number[] = []
   const previous: number[] = []
   for (const [index, place] of places.entries()) {

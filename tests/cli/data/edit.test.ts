@@ -154,7 +154,7 @@ describe('edit', () => {
     const other = await change('Title a', 'Other')
     const checked = await change('Title odd0', 'Named')
     await write(folder('mobile', 'places', 'mobile'), { id: 'odd0', deleted: true })
-    const gone = await change('', '')
+    const gone = await change('Title odd0', 'Named')
 
     expect([same.errors, same.code, untidy.errors, untidy.code]).toEqual([
       'Nothing to change\n',
@@ -165,7 +165,7 @@ describe('edit', () => {
     expect(unread).toEqual(before)
     expect([other.code, other.errors]).toEqual([0, expect.stringContaining('Saved: 1 renamed\n')])
     expect([checked.code, checked.errors]).toEqual([1, expect.stringContaining('the address is missing')])
-    expect([gone.code, gone.errors]).toEqual([3, expect.stringContaining('"Title odd0" was deleted by')])
+    expect([gone.code, gone.errors]).toEqual([3, expect.stringContaining('"Named" was deleted by')])
   })
 
   it('saves what the editor has changed, after showing it, and takes it back', async () => {
@@ -425,10 +425,10 @@ describe('edit', () => {
     expect([code, undo.errors]).toEqual([3, 'sync-bridge: There is nothing to take back for this account\n'])
   })
 
-  it('leaves out printed lines of what was deleted meanwhile, and names them', async () => {
+  it('leaves out printed lines of what was deleted meanwhile, and names those that were changed', async () => {
     const { run, write, clear } = await someone()
     const { output } = await run(['edit', '--print'])
-    const lines = output.replace('Title a', 'Mine')
+    const lines = output.replace('Title a', 'Mine').replace('Title b', 'Lost')
     await write(
       { id: 'news', deleted: true },
       { id: 'b', deleted: true },
@@ -441,12 +441,36 @@ describe('edit', () => {
 
     expect([refused.code, refused.errors]).toEqual([
       1,
-      expect.stringContaining('its folder was deleted by another device: put it into another one'),
+      expect.stringContaining('another device has deleted or moved its folder: put it into another one'),
     ])
-    expect(errors).toStartWith(
-      '"News" was deleted by another device meanwhile\n"Title b" was deleted by another device meanwhile\n',
-    )
+    expect(errors).toStartWith('"Lost" was deleted by another device meanwhile\n~ ')
     expect([code, (await clear('a'))!.title, await clear('b')]).toEqual([3, 'Mine', undefined])
+  })
+
+  it('takes printed lines for changes only where they were changed', async () => {
+    const { run, write, shape, clear } = await someone()
+    const { output } = await run(['edit', '--print'])
+    await write(
+      folder('menu', 'places', 'menu', 'odd', 'line', 'news', 'a'),
+      folder('news', 'menu', 'News', 'b', 'c'),
+      folder('toolbar', 'places', 'toolbar', 'z'),
+      folder('unfiled', 'places', 'unfiled'),
+      link('a', 'menu', { title: 'Theirs', keyword: 'other' }),
+      link('c', 'news'),
+      link('z', 'toolbar'),
+      { id: 'odd', deleted: true },
+    )
+    const before = await shape()
+    const give = (lines: string) => run(['edit', '--yes', '--file', '-'], {}, lines)
+
+    const same = await give(output)
+    const after = await shape()
+    const { errors, code } = await give(output.replace('News/', 'Mine/').replace(/^(.*)(\^a)$/m, '  $1$2'))
+
+    expect([same.errors, same.code, after]).toEqual(['Nothing to change\n', 0, before])
+    expect([errors.split('\n').at(-3), code]).toEqual(['Saved: 1 moved, 1 renamed', 0])
+    expect(await clear('news')).toMatchObject({ title: 'Mine', children: ['b', 'a', 'c'] })
+    expect(await clear('a')).toMatchObject({ title: 'Theirs', parentid: 'news', keyword: 'other' })
   })
 
   it('does not apply printed lines to what is newer than they', async () => {
