@@ -11,8 +11,6 @@ export interface BudgetOptions {
   deadlineAtMs: number
   /** The part of this time reserved for finishing or undoing a visible commit. */
   commitReserveMs: number
-  /** Minimum time for the commit and its undo once something may be visible, whatever the deadline; default: 15 s. */
-  patienceMs?: number
   now(): number
   delay(ms: number): Promise<void>
   /** From 0 up to, but not including, 1. */
@@ -69,7 +67,8 @@ export interface TransactionContext {
   markVisible(): void
 }
 
-const defaultPatienceMs = 15_000
+/** Minimum time for a commit and its undo once something may be visible. */
+const patienceMs = 15_000
 
 /** The budget of one transaction: its time, and the memory of its response. */
 export class Budget {
@@ -115,10 +114,9 @@ export class Budget {
     this.#endsAtMs = Math.max(this.#endsAtMs, this.#options.deadlineAtMs)
   }
 
-  /** Something may be visible and must be completed or undone, so at least `patienceMs` remain. */
+  /** Something may be visible and must be completed or undone, so some time remains whatever the deadline. */
   extend(): void {
-    const { now, patienceMs = defaultPatienceMs } = this.#options
-    this.#endsAtMs = Math.max(this.#endsAtMs, now() + patienceMs)
+    this.#endsAtMs = Math.max(this.#endsAtMs, this.#options.now() + patienceMs)
   }
 
   async wait(ms: number): Promise<void> {

@@ -23,8 +23,6 @@ export { versionPrefix } from '../protocol/find.ts'
 export type Bridge = ReturnType<typeof startBridge>
 
 export interface BridgeOptions {
-  /** Minimum time for the commit of a batch, and then for its undo; default: 15 s. */
-  commitPatienceMs?: number
   /** Whether it serves one person, inside a command: it then refuses nothing for lack of resources. */
   isForOnePerson?: boolean
   /** Gets the causes of failures. */
@@ -88,10 +86,7 @@ export function startBridge(settings: Settings, host: BridgeHost, log: Log, opti
     return { status: 200, headers: { 'Content-Type': expositionType }, body }
   }
   const services: Services = {
-    ...createServices(settings, exposed, connections, observers, host, load, {
-      patienceMs: options.commitPatienceMs,
-      maxResponseBytes: ownLimits.batchResponseBytes,
-    }),
+    ...createServices(settings, exposed, connections, observers, host, load, ownLimits.batchResponseBytes),
     log,
     memory,
     bodies,

@@ -49,7 +49,7 @@ export function createServices(
   observers: Observers,
   host: BridgeHost,
   load: RequestLimit,
-  batchLimits: { patienceMs?: number; maxResponseBytes?: number } = {},
+  maxResponseBytes: number = limits.batchResponseBytes,
 ) {
   const { upstream, tokenServer, store, locks, absentId } = connections
   const { now } = host
@@ -155,8 +155,7 @@ export function createServices(
         absentId,
         accepts,
         memory,
-        patienceMs: batchLimits.patienceMs,
-        maxResponseBytes: batchLimits.maxResponseBytes ?? limits.batchResponseBytes,
+        maxResponseBytes,
         observe: observers.transaction,
       }),
     heartbeat: createHeartbeat(connections, settings, host.monotonicNow),

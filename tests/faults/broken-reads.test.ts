@@ -22,11 +22,12 @@ let users = 0
 
 beforeAll(async () => {
   patient = await startFaultyBridge()
+  const request_timeout_seconds = `${requestTimeoutMs / 1000}`
   brief = await startFaultyBridge({
-    settings: { request_timeout_seconds: `${requestTimeoutMs / 1000}` },
+    settings: { request_timeout_seconds, token_server_heartbeat_timeout_seconds: '0.1' },
   })
   impatient = await startFaultyBridge({
-    settings: { upstream_timeout_seconds: '0.4', request_timeout_seconds: `${requestTimeoutMs / 1000}` },
+    settings: { upstream_timeout_seconds: '0.4', request_timeout_seconds },
   })
 })
 
@@ -41,12 +42,11 @@ interface Reader {
   user: SandboxUser
 }
 
-/** A new user with a short list and a long one. */
-async function newReader(bridge: FaultyBridge): Promise<Reader> {
+/** A new user with a list. */
+async function newReader(bridge: FaultyBridge, collection: string, count: number): Promise<Reader> {
   const user = bridge.sandbox.addUser(`reader ${(users += 1)}`)
   await bridge.ask('', { as: user })
-  bridge.sandbox.seed(user, 'tabs', shortList)
-  bridge.sandbox.seed(user, 'history', longList)
+  bridge.sandbox.seed(user, collection, count)
   return { bridge, user }
 }
 
@@ -120,7 +120,7 @@ describe('a long list of a failing storage', () => {
   )
 
   it('is logged as an error and counted if it breaks off after its start was sent', async () => {
-    const { bridge, user } = await newReader(patient)
+    const { bridge, user } = await newReader(patient, 'history', longList)
     bridge.planFor(user, () => late('truncate'))
     const brokenLists = async () =>
       Number(
@@ -172,7 +172,7 @@ describe('a record of a failing storage', () => {
 
 describe('a list of several pages from a slow storage', () => {
   it('continues after the request timeout', async () => {
-    const { bridge, user } = await newReader(brief)
+    const { bridge, user } = await newReader(brief, 'history', longList)
     const isAsked = Promise.withResolvers<void>()
     const hasPassed = Promise.withResolvers<null>()
     bridge.planFor(user, (_, index) => {
@@ -196,7 +196,8 @@ describe('a list of several pages from a slow storage', () => {
 
 async function prove({ fault, once, always }: Trial, target: Target, count: number): Promise<void> {
   const isSilent = fault === 'hang forever' || fault.kind === 'hang-mid-body'
-  const reader = await newReader(isSilent ? impatient : patient)
+  const [name, size] = target === 'a record' ? ['tabs', shortList] : [target, count]
+  const reader = await newReader(isSilent ? impatient : patient, name, size)
   const { bridge, user } = reader
   const failing = () => (fault === 'hang forever' ? hangForever() : fault)
   bridge.planFor(user, (_, index) => (index === 0 ? failing() : null))
@@ -260,16 +261,21 @@ function halved(text: string): string {
   return text.slice(0, text.length / 2)
 }
 
-describe('a request of an unknown user', () => {
-  it('waits for the token server no longer than its timeout', async () => {
+describe('a token server that hangs', () => {
+  it('fails the heartbeat after its own timeout, and then a request of an unknown user', async () => {
     const user = brief.sandbox.addUser('somebody new')
     brief.tokenProxy.plan(() => ({ kind: 'hang' }))
+    const answered: [string, number][] = []
+    const ask = async (path: string) => answered.push([path, (await brief.ask(path, { as: user })).status])
 
-    const { status } = await brief.ask('/collections/tabs/records', { as: user })
+    await Promise.all(['/collections/tabs/records', '/v1/__heartbeat__'].map(ask))
 
-    expect(status).toBe(503)
+    expect(answered).toEqual([
+      ['/v1/__heartbeat__', 503],
+      ['/collections/tabs/records', 503],
+    ])
     // The call continues for the other requests that wait for it.
-    expect(brief.tokenProxy.requests.at(-1)!.isOver).toBe(false)
+    expect(brief.tokenProxy.requests.findLast(({ path }) => path !== '/__heartbeat__')!.isOver).toBe(false)
     brief.tokenProxy.plan(() => null)
     brief.tokenProxy.release()
   })

@@ -18,8 +18,6 @@ export interface TestBridgeOptions extends GivenSettings {
   monotonicNow?(): number
   /** Resident memory of the process; default: 0. */
   residentBytes?(): number
-  /** Minimum time for the commit of a batch, and then for its undo; default: 10 s. */
-  commitPatienceMs?: number
   /** Whether it is the bridge of a command. */
   isForOnePerson?: boolean
 }
@@ -72,9 +70,8 @@ export async function startTestBridge(options: TestBridgeOptions = {}): Promise<
     colour: false,
     priorities: false,
   })
-  const { commitPatienceMs, isForOnePerson } = options
+  const { isForOnePerson } = options
   const bridge = startBridge(readTestSettings(options, sandbox), host, log, {
-    commitPatienceMs,
     isForOnePerson,
   })
   const tokens = new Map<SandboxUser, Record<string, string>>()
