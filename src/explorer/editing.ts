@@ -56,6 +56,8 @@ export class Editing {
 
   /** Takes the last save back, except for what was changed since. Rejects with `ClientError`; it can be tried again then. */
   async undo(): Promise<SaveResult | null> {
+    // A save in flight is the last one.
+    await this.#queue
     if (this.#last === null) return null
     const { saved } = this.#last
     const { collection } = saved
@@ -72,7 +74,9 @@ export class Editing {
       for (const { id } of saved.saved?.after ?? [])
         for (const next of this.#waiting)
           if (next.collection === collection) next.shown.set(id, this.#loaded.record(collection, id)!)
-      this.#last = saved.saved === null || what === null ? null : { saved: saved.saved, what }
+      // What wrote nothing because of others' changes leaves the last change as it is.
+      if (saved.saved !== null) this.#last = what === null ? null : { saved: saved.saved, what }
+      else if (what === null && saved.problems.length === 0) this.#last = null
       this.#onChange(true)
       return saved
     })

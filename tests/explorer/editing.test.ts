@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 import type { SyncRecord } from '../../src/client/collection.ts'
 import type { EditClient, SaveResult } from '../../src/client/edit/save.ts'
+import type { Problem } from '../../src/client/edit/edit.ts'
 import { ClientError } from '../../src/client/errors.ts'
 import type { OpenedAccount } from '../../src/explorer/opened-account.ts'
 import { Editing } from '../../src/explorer/editing.ts'
@@ -79,18 +80,19 @@ describe('Editing', () => {
     ])
   })
 
-  it('keeps what is shown and what can be undone when a save fails, and saves the next edits', async () => {
-    let fails = false
-    const { loaded, editing } = await show(async () => {
-      if (fails) throw new ClientError('The storage is down')
-      return written(record('a', 'New'))
-    })
+  it('keeps what is shown and what can be undone when a save fails or writes nothing, and saves the next edits', async () => {
+    let outcome = () => written(record('a', 'New'))
+    const { loaded, editing } = await show(async () => outcome())
     await editing.save('bookmarks', [], 'Changed “A”')
-    fails = true
+    outcome = () => {
+      throw new ClientError('The storage is down')
+    }
 
     const failure = await editing.save('bookmarks', [], 'Changed “B”').catch((error: Error) => error.message)
+    outcome = () => ({ ...written(record('b', 'Theirs')), saved: null })
+    await editing.save('bookmarks', [], 'Changed “B”')
     const undoable = editing.undoable
-    fails = false
+    outcome = () => written(record('a', 'Newer'))
     await editing.save('bookmarks', [], 'Changed “C”')
     await Promise.resolve()
 
@@ -99,7 +101,24 @@ describe('Editing', () => {
       'Changed “A”',
       'Changed “C”',
     ])
-    expect(titlesOf(loaded.records())).toEqual(['New', 'B'])
+    expect(titlesOf(loaded.records())).toEqual(['Newer', 'Theirs'])
+  })
+
+  it('takes back the save that is under way, and leaves it if others have changed all of it', async () => {
+    const undone: string[] = []
+    const { editing } = await show(
+      async () => written(record('a', 'New')),
+      async ({ after }) => {
+        undone.push(after[0]!.id)
+        return { ...written(), saved: null, problems: [{ code: 'changed', id: 'b' } as Problem] }
+      },
+    )
+    await editing.save('bookmarks', [], 'Changed “A”')
+
+    void editing.save('bookmarks', [], 'Changed “B”')
+    await editing.undo()
+
+    expect([undone.length, editing.undoable]).toEqual([1, 'Changed “B”'])
   })
 })
 
