@@ -73,6 +73,17 @@ export class SuggestedArgument<Flags extends string> extends Argument<Flags> {
   }
 }
 
+/** An option whose words depend on the first argument of its command. */
+export class DependentOption<Flags extends string> extends Option<Flags> {
+  constructor(
+    flags: Flags,
+    meaning: string,
+    readonly wordsOf: Readonly<Record<string, readonly string[]>>,
+  ) {
+    super(flags, meaning)
+  }
+}
+
 /** Reads a whole number. */
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {

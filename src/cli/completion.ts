@@ -1,5 +1,6 @@
 import {
   Argument,
+  DependentOption,
   describeCommand,
   oneOf,
   placeholderOf,
@@ -40,7 +41,15 @@ interface Completion {
   positions: { choices: Choices; isVariadic: boolean }[]
   options: Word[]
   /** The options with a value. */
-  values: { names: string[]; choices: Choices }[]
+  values: Value[]
+}
+
+/** What an option takes. */
+interface Value {
+  names: string[]
+  choices: Choices
+  /** What it takes after a first argument. */
+  after: [first: string, choices: Choices][]
 }
 
 /** A script that completes commands, options, their values, collections and files. */
@@ -74,6 +83,9 @@ function completionOf(command: AnyCommand): Completion {
       .map((option) => ({
         names: namesOf(option),
         choices: choicesOf(placeholderOf(option), option.argChoices ?? [], option.description),
+        after: Object.entries(option instanceof DependentOption ? option.wordsOf : {}).map(
+          ([first, words]) => [first, choicesOf('', words, option.description)],
+        ),
       })),
   }
 }
@@ -104,6 +116,20 @@ function withValue(known: Completion[]): string {
     .join('|')
 }
 
+/** The cases of bash and zsh for each option with a value; `act` writes what offers choices. */
+function valueCases(known: Completion[], act: (choices: Choices) => string): string {
+  const actOf = ({ choices, after }: Value) => {
+    if (after.length === 0) return act(choices)
+    const cases = after.map(([first, some]) => `${first}) ${act(some)} ;;`)
+    return `case "$first" in ${cases.join(' ')} *) ${act(choices)} ;; esac`
+  }
+  return known
+    .flatMap(({ command, values }) =>
+      values.map((value) => `  ${alternatives(command, value.names)}) ${actOf(value)} ;;`),
+    )
+    .join('\n')
+}
+
 /** A pattern of bash and zsh for a position after a command; the last argument may take all that follow. */
 function patternOf(command: string, position: number, isVariadic: boolean): string {
   return isVariadic ? `'${command} '*` : `'${command} ${position}'`
@@ -112,16 +138,13 @@ function patternOf(command: string, position: number, isVariadic: boolean): stri
 // Without `mapfile`, which bash 3 of macOS lacks. It also lacks `compopt`, so there names of files are offered everywhere.
 function bashScript(known: Completion[]): string {
   const act = (choices: Choices) => (choices === 'file' ? 'files=yes' : `words="${wordsOf(choices)}"`)
-  const values = known.flatMap(({ command, values: options }) =>
-    options.map(({ names, choices }) => `  ${alternatives(command, names)}) ${act(choices)} ;;`),
-  )
   const options = known.map(({ command, options: words }) => `    '${command}') words="${wordsOf(words)}" ;;`)
   const positions = known.flatMap(({ command, positions: all }) =>
     all.map(({ choices, isVariadic }, at) => `    ${patternOf(command, at, isVariadic)}) ${act(choices)} ;;`),
   )
   return `# Completions of sync-bridge for bash
 _sync_bridge() {
-  local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD - 1]}" command= words= files= at=0 index
+  local current="\${COMP_WORDS[COMP_CWORD]}" before="\${COMP_WORDS[COMP_CWORD - 1]}" command= first= words= files= at=0 index
   # The shell splits --name=value at the equals sign.
   [ "$before" != = ] || before="\${COMP_WORDS[COMP_CWORD - 2]}"
   [ "$current" != = ] || current=
@@ -131,10 +154,10 @@ _sync_bridge() {
     case "$command \${COMP_WORDS[index - 1]}" in
     ${withValue(known)}) continue ;;
     esac
-    case "\${COMP_WORDS[index]}" in -* | = | :) ;; *) at=$((at + 1)) ;; esac
+    case "\${COMP_WORDS[index]}" in -* | = | :) ;; *) at=$((at + 1)) first="\${first:-\${COMP_WORDS[index]}}" ;; esac
   done
   case "$command $before" in
-${values.join('\n')}
+${valueCases(known, act)}
   *)
     case "$current" in
     -*) case "$command" in
@@ -157,9 +180,6 @@ function zshScript(known: Completion[]): string {
   const quoted = (words: Word[]) =>
     words.map(([word, meaning]) => `'${word}:${meaning.replaceAll("'", "'\\''")}'`).join(' ')
   const act = (choices: Choices) => (choices === 'file' ? '_files' : `known=(${quoted(choices)})`)
-  const values = known.flatMap(({ command, values: options }) =>
-    options.map(({ names, choices }) => `  ${alternatives(command, names)}) ${act(choices)} ;;`),
-  )
   const options = known.map(({ command, options: words }) => `    '${command}') known=(${quoted(words)}) ;;`)
   const positions = known.flatMap(({ command, positions: all }) =>
     all.map(({ choices, isVariadic }, at) => `    ${patternOf(command, at, isVariadic)}) ${act(choices)} ;;`),
@@ -167,7 +187,7 @@ function zshScript(known: Completion[]): string {
   return `#compdef sync-bridge
 # Completions of sync-bridge for zsh; as a file in $fpath its name is _sync-bridge
 _sync-bridge() {
-  local command=
+  local command= first=
   local -a known
   local -i at=0 index
   (( CURRENT == 2 )) || command=$words[2]
@@ -176,10 +196,10 @@ _sync-bridge() {
     case "$command $words[index-1]" in
     ${withValue(known)}) continue ;;
     esac
-    [[ $words[index] == -* ]] || at+=1
+    [[ $words[index] == -* ]] || at+=1 first=\${first:-$words[index]}
   done
   case "$command $words[CURRENT-1]" in
-${values.join('\n')}
+${valueCases(known, act)}
   *)
     case $words[CURRENT] in
     -*) case $command in
@@ -211,11 +231,26 @@ function fishScript(known: Completion[]): string {
         if (choices === 'file') return [`complete -c sync-bridge -n ${where} -F`]
         return choices.map(([word, meaning]) => add(where, `-a ${word}`, meaning))
       }),
-      ...options.map(([name, meaning]) => {
+      ...options.flatMap(([name, meaning]) => {
         const value = values.find(({ names }) => names.includes(name))
-        if (!value) return add(after, `-l ${name.slice(2)}`, meaning)
-        const kind = value.choices === 'file' ? '-r -F' : `-x -a '${wordsOf(value.choices)}'`
-        return add(after, `-l ${name.slice(2)} ${kind}`, meaning)
+        if (!value) return [add(after, `-l ${name.slice(2)}`, meaning)]
+        const addValue = (where: string, choices: Choices) => {
+          const kind = choices === 'file' ? '-r -F' : `-x -a '${wordsOf(choices)}'`
+          return add(where, `-l ${name.slice(2)} ${kind}`, meaning)
+        }
+        if (value.after.length === 0) return [addValue(after, value.choices)]
+        const seen = (not: string, firsts: string[]) =>
+          `'__fish_seen_subcommand_from ${command}; and ${not}__fish_seen_subcommand_from ${firsts.join(' ')}'`
+        return [
+          ...value.after.map(([first, choices]) => addValue(seen('', [first]), choices)),
+          addValue(
+            seen(
+              'not ',
+              value.after.map(([first]) => first),
+            ),
+            value.choices,
+          ),
+        ]
       }),
     ]
   })

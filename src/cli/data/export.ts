@@ -9,7 +9,14 @@ import { printable, printableLine } from '../../client/safe-text.ts'
 import { reasonOf } from '../../settings/readers.ts'
 import { interruption } from '../signals.ts'
 import { isSpecial, streamWhole, writeWhole } from './whole-file.ts'
-import { Argument, oneOf, Option, partialSuccess, UsageError, type CommandFactory } from '../command.ts'
+import {
+  Argument,
+  DependentOption,
+  oneOf,
+  partialSuccess,
+  UsageError,
+  type CommandFactory,
+} from '../command.ts'
 import { exportEverything } from './export-everything.ts'
 import { collectYoungGarbage, type Host } from '../host.ts'
 import { createOutputQueue } from '../output.ts'
@@ -31,9 +38,10 @@ export const exportCommand: CommandFactory = (perform) =>
   )
     .addArgument(new Argument('<WHAT>', 'your data').choices(whats).argParser(oneOf(whats)))
     .addOption(
-      new Option(
+      new DependentOption(
         '-f, --format <FORMAT>',
         whats.map((what) => `${what}: ${formatsOf(what).join(', ')}`).join('; '),
+        Object.fromEntries(whats.map((what) => [what, formatsOf(what)])),
       )
         .choices(allFormats)
         .argParser(oneOf(allFormats)),
