@@ -5,7 +5,7 @@
  * The runtime itself repeats a GET once when a kept connection dies. It would repeat a DELETE as well, so that has a connection of its own.
  */
 export const retries = {
-  /** `upstream/send`: a read that got no response, except after a timeout, or a 5xx without Retry-After. Random pause. */
+  /** `upstream/send`: a read that got no response, except after a timeout, or a 408 or 5xx without Retry-After. Random pause. */
   read: { times: 1, minPauseMs: 50, maxPauseMs: 150 },
   /** `upstream/token-server`: an exchange of credentials whose response is not JSON. */
   exchange: { times: 1 },

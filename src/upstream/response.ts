@@ -185,6 +185,7 @@ export function checkUsable({ status, headers }: Response, host: string): void {
 
 /** Whether one retry is worthwhile. With Retry-After the server has said when, so there is no earlier retry. */
 export function isTransient({ status, headers }: UpstreamResponse): boolean {
-  if (status !== 500 && status !== 502 && status !== 503 && status !== 504) return false
+  // A 408 may be about the idle connection that the request was sent on.
+  if (![408, 500, 502, 503, 504].includes(status)) return false
   return readRetryAfter(headers, 0) === null
 }

@@ -90,7 +90,8 @@ describe('createSend', () => {
     [0.5, 100],
     [1, 150],
   ])('retries a read once, after a pause of 50 to 150 ms: %d', async (random, pauseMs) => {
-    for (const fault of [{ kind: 'reset-before' }, { kind: 'status', status: 502 }] satisfies Fault[]) {
+    const faults = [408, 502].map((status): Fault => ({ kind: 'status', status }))
+    for (const fault of [{ kind: 'reset-before' } satisfies Fault, ...faults]) {
       const { proxy, send, pauses } = await start(undefined, { random: () => random })
       proxy.plan(() => fault)
 
