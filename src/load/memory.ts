@@ -6,8 +6,8 @@ const mebibyte = 1024 * 1024
 /** Resident memory is also checked after this much garbage. */
 const watchEveryBytes = 16 * mebibyte
 /** Garbage is collected above this resident memory, and after each further growth by `collectEveryBytes`. */
-const collectAboveBytes = 128 * mebibyte
-const collectEveryBytes = 64 * mebibyte
+const collectAboveBytes = 96 * mebibyte
+const collectEveryBytes = 32 * mebibyte
 
 /** The memory of the process. Collects garbage early, because memory would otherwise grow far beyond what is in use. */
 export class ProcessMemory {

@@ -55,7 +55,7 @@ describe('MemoryBudget', () => {
 describe('ProcessMemory', () => {
   const mebibyte = 1024 * 1024
 
-  it('collects garbage above 128 MiB, again after 64 MiB more, and rejects requests above its limit', () => {
+  it('collects garbage above 96 MiB, again after 32 MiB more, and rejects requests above its limit', () => {
     const most = limits.rejectAboveBytes / mebibyte
     let residentBytes = 0
     let collections = 0
@@ -69,10 +69,10 @@ describe('ProcessMemory', () => {
       return [collections, memory.isShort]
     }
 
-    expect(watchAt(128)).toEqual([0, false])
+    expect(watchAt(96)).toEqual([0, false])
+    expect(watchAt(108)).toEqual([1, false])
     expect(watchAt(140)).toEqual([1, false])
-    expect(watchAt(204)).toEqual([1, false])
-    expect(watchAt(205)).toEqual([2, false])
+    expect(watchAt(141)).toEqual([2, false])
     expect(watchAt(most + 1)).toEqual([3, true])
     expect(watchAt(most)).toEqual([3, false])
   })
