@@ -52,15 +52,17 @@ export const addCommand: CommandFactory = (perform) =>
           const { problems, saved } = await log.save(decide)
           for (const { message } of problems) tell(message)
           tell(`Added ${countOf(added.length, 'bookmark')} to ${target}`)
-          log.finish(saved, countOf(added.length, 'bookmark'))
+          let isPrinted = true
           try {
             await writeOut(host, added.map(({ id }) => `${id}\n`).join(''))
           } catch (error) {
             if (!(error instanceof ClientError)) throw error
             tell(`${error.message}. Everything is added`)
-            return partialSuccess
+            isPrinted = false
           }
-          return problems.length === 0 ? 0 : partialSuccess
+          // Last: after an interruption before, the same command adds nothing twice.
+          log.finish(saved, countOf(added.length, 'bookmark'))
+          return isPrinted && problems.length === 0 ? 0 : partialSuccess
         })
       }),
     )

@@ -1,4 +1,5 @@
 import { afterAll, describe, expect, it } from 'bun:test'
+import { dirname } from 'node:path'
 import { executablePath } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'
 import { clearRecordsOf } from '../../support/records.ts'
@@ -22,6 +23,32 @@ describe('add', () => {
     expect(added).toContain('https://full.example/')
     expect(errors).toContain(`Cannot write to standard output: ENOSPC. Everything is added\n`)
     expect(code).toBe(3)
+  })
+
+  it('adds nothing twice if it is killed before the ids are printed, and run again', async () => {
+    const { user, account } = someone('killed')
+    const command = ['add', 'https://killed.example/']
+    // A pipe that nothing reads is full after 64 KB.
+    const script =
+      'mkfifo "$1/full"; exec 3<>"$1/full"; head -c 65536 /dev/zero >&3; exec "$0" add https://killed.example/ >&3'
+    const child = Bun.spawn(['/bin/sh', '-c', script, executablePath, dirname(account)], {
+      env: { ...process.env, SYNC_BRIDGE_ACCOUNT: account, XDG_STATE_HOME: dirname(account) },
+      stdio: ['ignore', 'ignore', 'pipe'],
+    })
+    for await (const text of child.stderr.pipeThrough(new TextDecoderStream()))
+      if (text.includes('Added 1 bookmark')) break
+    // Time to end, for one that would not wait for its ids.
+    await Bun.sleep(100)
+    child.kill('SIGKILL')
+    await child.exited
+
+    const { output, errors } = await runWith(account, command)
+
+    const added = [...(await bookmarksOf(user)).values()].filter(
+      (each) => each?.bmkUri === 'https://killed.example/',
+    )
+    expect(added.map((each) => `${each!.id}\n`)).toEqual([output])
+    expect(errors).toEndWith('To take this back: sync-bridge undo 1 --write\n')
   })
 
   it('adds a bookmark to its folder, in one batch, like Firefox', async () => {
