@@ -140,7 +140,7 @@ export const engines: Record<string, Engine> = {
     names: ['id'],
     line({ engines: synced, declined }) {
       const not = textsOf(declined).toSorted().join(', ')
-      return Object.keys(fieldsOf(synced)).toSorted().join(', ') + (not && `; not ${not}`)
+      return (Object.keys(fieldsOf(synced)).toSorted().join(', ') || 'nothing') + (not && `; not ${not}`)
     },
   },
   crypto: { contents: 'the keys', fields: {}, names: ['id'] },

@@ -114,6 +114,7 @@ describe('describeRecord and nameRecord', () => {
     ['forms', { name: 'q', value: 'v' }, 'q: v', 'q'],
     ['creditcards', { entry: { 'cc-name': 'N', 'cc-number': '4111' } }, 'N', 'N'],
     ['extension-storage', { extId: 'a@b' }, 'a@b', 'a@b'],
+    ['meta', { engines: {}, declined: ['tabs'] }, 'nothing; not tabs', 'x'],
     ['unknown', { title: 'T' }, 'T', 'T'],
     ['unknown', { deleted: true, title: 'T' }, '', 'x'],
   ])('of %s %j', (collection, clear, description, name) => {

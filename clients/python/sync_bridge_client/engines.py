@@ -250,7 +250,7 @@ def _tabs_line(clear: ClearRecord) -> str:
 
 def _meta_line(clear: ClearRecord) -> str:
     declined = ", ".join(sorted(texts_of(clear.get("declined"))))
-    return ", ".join(sorted(fields_of(clear.get("engines")))) + (f"; not {declined}" if declined else "")
+    return (", ".join(sorted(fields_of(clear.get("engines")))) or "nothing") + (f"; not {declined}" if declined else "")
 
 
 # More than the name of a record, in one line; never a secret. By default, the name.
