@@ -95,10 +95,8 @@ export class RedisStore implements CredentialStore {
       )
     }
     const client = this.#client
-    if (!client?.isReady) {
-      void this.#connect()
-      throw unavailable('not connected')
-    }
+    // The loss or the failed command before has begun to connect.
+    if (!client?.isReady) throw unavailable('not connected')
     try {
       return await within(commandTimeoutMs, command(client), late)
     } catch (error) {

@@ -96,7 +96,7 @@ const failoverMs = 60_000
  */
 const obtainedIfEachWaited = 20
 
-describe('RedisStore with Sentinel', () => {
+describe('RedisStore with a sentinel that has a password of its own', () => {
   let watched: Watched
 
   beforeAll(async () => {
@@ -106,7 +106,7 @@ describe('RedisStore with Sentinel', () => {
   afterAll(() => watched[Symbol.asyncDispose]())
 
   it('uses the master, and the database of the address', async () => {
-    const store = await connectStore(`${watched.url}/3`)
+    const store = await connectStore(watched.urlOf('main/3'))
 
     expect(await isInUse(store)).toBe(true)
 
@@ -114,7 +114,7 @@ describe('RedisStore with Sentinel', () => {
   })
 
   it('reports that there is no such master', async () => {
-    const { store, seen } = createStore(watched.url.replace('/main', '/other'))
+    const { store, seen } = createStore(watched.urlOf('other'))
 
     await eventually('two attempts failed', () => seen.length >= 2)
 
@@ -123,7 +123,7 @@ describe('RedisStore with Sentinel', () => {
   })
 
   it('needs no sentinel while the master is healthy, and uses it again when it is back', async () => {
-    const { store, seen } = createStore(watched.url)
+    const { store, seen } = createStore(watched.urlOf())
     await eventually('the store is connected', () => store.ping())
 
     watched.signalSentinel('SIGSTOP')
@@ -136,22 +136,12 @@ describe('RedisStore with Sentinel', () => {
   }, 300_000)
 })
 
-describe('RedisStore with special sentinels', () => {
-  it('connects to the sentinel, with a password of its own, and to the master over TLS', async () => {
+describe('RedisStore with a sentinel that has TLS, and no password', () => {
+  it('connects to the sentinel and to the master over TLS', async () => {
     using folder = temporaryFolder()
-    const certificates = await makeCertificates(folder.path)
-    await using watched = await startWatched(certificates, 'another')
+    await using watched = await startWatched(await makeCertificates(folder.path))
 
-    const parameters = `?sentinel_password=another&cacert=${encodeURIComponent(certificates.caPem)}`
-    const store = await connectStore(watched.url + parameters)
-
-    expect(await isInUse(store)).toBe(true)
-  })
-
-  it('uses those without a password', async () => {
-    await using watched = await startWatched(undefined, '')
-
-    const store = await connectStore(watched.url)
+    const store = await connectStore(watched.urlOf())
 
     expect(await isInUse(store)).toBe(true)
   })

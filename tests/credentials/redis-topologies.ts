@@ -20,10 +20,11 @@ const password = 'p w'
 const login = ':p%20w@'
 
 /**
- * A master called `main`, its replica, and a sentinel that monitors them. All require the password `p w`; the sentinel another one if
- * given, '' for none. With certificates, everything also accepts TLS, and `url` uses it.
+ * A master called `main`, its replica, and a sentinel that monitors them. Master and replica require the password `p w`, the sentinel
+ * another one. With certificates, the sentinel requires none, everything also accepts TLS, and the addresses use it.
  */
-export async function startWatched(certificates?: Certificates, sentinelPassword = password) {
+export async function startWatched(certificates?: Certificates) {
+  const sentinelPassword = certificates ? '' : 'another'
   await using stack = new AsyncDisposableStack()
   const tlsPort = freePort()
   const common = ['--requirepass', password, '--masterauth', password, '--repl-diskless-sync-delay', '0']
@@ -54,7 +55,7 @@ export async function startWatched(certificates?: Certificates, sentinelPassword
     ...(certificates ? sentinelTls(certificates, sentinelTlsPort) : []),
   ]
   writeFileSync(folder.file('sentinel.conf'), `${settings.join('\n')}\n`)
-  const sentinelUrl = `redis://:${encodeURIComponent(sentinelPassword)}@127.0.0.1:${port}`
+  const sentinelUrl = `redis://:${sentinelPassword}@127.0.0.1:${port}`
   const sentinel = stack.use(
     await startProgram(
       ['redis-server', folder.file('sentinel.conf'), '--sentinel'],
@@ -66,9 +67,12 @@ export async function startWatched(certificates?: Certificates, sentinelPassword
   const parts = stack.move()
   const scheme = certificates ? 'rediss' : 'redis'
   const hosts = `127.0.0.1:${freePort()},127.0.0.1:${certificates ? sentinelTlsPort : port}`
+  const parameters = certificates
+    ? `cacert=${encodeURIComponent(certificates.caPem)}`
+    : `sentinel_password=${sentinelPassword}`
   return {
-    /** With a second sentinel that does not exist. */
-    url: `${scheme}+sentinel://${login}${hosts}/main`,
+    /** The address of a master, with a second sentinel that does not exist. */
+    urlOf: (name = 'main') => `${scheme}+sentinel://${login}${hosts}/${name}?${parameters}`,
     master,
     replica,
     signalSentinel: (signal: NodeJS.Signals) => void process.kill(sentinel.pid, signal),
