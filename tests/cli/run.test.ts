@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 
+import { processHost } from '../../src/cli/host.ts'
 import { createProgram, run, usageProblem } from '../../src/cli/run.ts'
 import { exportFormats } from '../../src/client/export-formats.ts'
 import { version } from '../../src/version.ts'
@@ -18,6 +19,7 @@ Options:
   -h, --help   show this
 `
 
+const { readFile } = processHost()
 const commands = createProgram().commands.map((command) => command.name())
 const refused = casesOf(`
 serv
@@ -221,5 +223,41 @@ warning: environment: SSL_CERT_FILE adds trusted certificates: unset it, or set 
       { upstreamOnly: true, empty: true, log: true, port: 1, storagePort: 0, seed },
       {},
     ])
+  })
+
+  it.each(['init', 'completion bash', 'check --offline --config f', 'check --offline --config f --json'])(
+    `fails if the output of "%s" can't be written`,
+    async (line) => {
+      const write = async () => Object.assign(new Error('full'), { code: 'ENOSPC' })
+      const host = fakeHost({ f: minimalIni }, {}, { stdout: { isTty: false, isJournal: false, write } })
+
+      expect(await run(line.split(' '), host)).toBe(1)
+      expect(host.err).toEndWith('Cannot write to standard output: ENOSPC\n')
+    },
+  )
+
+  it('reads settings from files, and relative names from their folder', async () => {
+    const lines = ['token_server_url = https://token.example.org', 'certificate_ca_bundle = ca.pem']
+    const ini = lines.map((line) => `service.${line}\n`).join('')
+    const host = fakeHost({ '/etc/bridge.ini': ini, '/etc/ca.pem': '' })
+
+    expect(await run(['serve', '--config', '/etc/bridge.ini'], host, fakeCommands())).toBe(2)
+    expect(host.err).toStartWith(
+      '/etc/bridge.ini:2: service.certificate_ca_bundle: the file "/etc/ca.pem" contains no certificate: ',
+    )
+    expect(host.err).toEndWith('sync-bridge: 2 problems with the settings\n')
+  })
+
+  it.each([
+    ['/', 'is a directory'],
+    ['/dev/zero', 'too large'],
+    ['/nowhere.ini', 'no such file'],
+  ])('does not read %s as settings', async (path, reason) => {
+    const host = fakeHost({}, {}, { readFile })
+
+    expect(await run(['serve', '--config', path], host, fakeCommands())).toBe(2)
+    expect(host.err).toBe(
+      `${path}: cannot be read (${reason}): specify the settings file with --config FILE\n`,
+    )
   })
 })

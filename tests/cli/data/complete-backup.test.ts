@@ -209,32 +209,6 @@ describe('a mass deletion', () => {
     expect([accepted.code, namesIn(folder)]).toEqual([0, [expect.stringMatching(/Z$/)]])
   })
 
-  it('is measured by the largest backup that is kept, so that a slow loss is noticed', async () => {
-    const { user, folder } = someone('slow loser')
-    await writeForms(user, idsOf(30))
-    await run(user, ['backup', folder])
-    await deleteForms(user, idsOf(15))
-    const second = await run(user, ['backup', folder])
-    await deleteForms(user, idsOf(25))
-    const third = await run(user, ['backup', folder])
-
-    expect([second, third].map(codeOf)).toEqual([0, 3])
-    expect(lastLine(third)).toContain('forms: only 13 of 38 living records')
-  })
-
-  it('is noticed if the whole collection is gone, but not for tabs, devices and small collections', async () => {
-    const { user, folder } = someone('emptied')
-    await writeForms(user, idsOf(30))
-    await run(user, ['backup', folder])
-    for (const name of ['forms', 'passwords', 'tabs', 'clients']) sandbox.remove(user, name)
-
-    const outcome = await run(user, ['backup', folder])
-
-    expect(outcome.said).toContain('passwords: 0 records: 0 added, 0 changed, 4 deleted\n')
-    expect(outcome.said.match(/^\w+: only .*/gm)).toEqual([lastLine(outcome)!])
-    expect(lastLine(outcome)).toContain('forms: only 0 of 38 living records')
-  })
-
   it('counts records without the key, and says so', async () => {
     const { user, folder } = someone('keyless loser')
     await writeForms(user, idsOf(30))
