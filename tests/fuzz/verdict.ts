@@ -28,7 +28,7 @@ function isUnknownMethod({ method }: FuzzedRequest): boolean {
   return !['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'OPTIONS', 'PATCH'].includes(method)
 }
 
-function faultOfHeaders(headers: Map<string, string>, status: number): string | null {
+function faultOfHeaders(headers: Headers, status: number): string | null {
   const wanted: Record<string, RegExp> = {
     'cache-control': /^no-cache(, no-store)?$/,
     vary: /^Authorization, X-Client-State, X-KeyID, Origin$/,

@@ -1,4 +1,5 @@
-import { Wire, wireHandlers } from './wire.ts'
+import { collect, readBody, readHead, requestFraming, responseFraming, type Head } from './http-messages.ts'
+import { openWire, Wire, wireHandlers } from './wire.ts'
 
 /** What happens to a request instead of being relayed. "After" means that the target has applied the request. */
 export type Fault =
@@ -299,82 +300,12 @@ async function answer(
   return true
 }
 
-interface Head {
-  /** The bytes, including the empty line. */
-  raw: Buffer
-  /** Request line or status line. */
-  start: string
-  headers: Headers
-}
-
-type Framing = number | 'chunked' | 'until-close'
-
-async function readHead(wire: Wire): Promise<Head | null> {
-  const raw = await wire.readThrough('\r\n\r\n')
-  if (raw === null) return null
-  const [start = '', ...lines] = raw.toString('latin1').trimEnd().split('\r\n')
-  const headers = new Headers()
-  for (const line of lines) {
-    const colon = line.indexOf(':')
-    headers.append(line.slice(0, colon), line.slice(colon + 1).trim())
-  }
-  return { raw, start, headers }
-}
-
 function toRequest(index: number, { start, headers }: Head, body: Buffer): ProxiedRequest {
   const [method = '', target = ''] = start.split(' ')
   const mark = target.indexOf('?')
   const path = mark < 0 ? target : target.slice(0, mark)
   const query = new URLSearchParams(mark < 0 ? '' : target.slice(mark + 1))
   return { index, method, target, path, query, headers, body: body.toString(), isOver: false }
-}
-
-function requestFraming({ headers }: Head): Framing {
-  if (/chunked/i.test(headers.get('Transfer-Encoding') ?? '')) return 'chunked'
-  return Number(headers.get('Content-Length') ?? 0)
-}
-
-function responseFraming({ start, headers }: Head, method: string): Framing {
-  const status = Number(start.split(' ')[1])
-  if (method === 'HEAD' || status === 204 || status === 304) return 0
-  if (/chunked/i.test(headers.get('Transfer-Encoding') ?? '')) return 'chunked'
-  const length = headers.get('Content-Length')
-  return length === null ? 'until-close' : Number(length)
-}
-
-interface BodyPart {
-  /** As framed on the wire. */
-  raw: Buffer
-  data: Buffer
-}
-
-async function* readBody(wire: Wire, framing: Framing): AsyncGenerator<BodyPart> {
-  if (framing === 'chunked') return yield* readChunks(wire)
-  let left = framing === 'until-close' ? Number.POSITIVE_INFINITY : framing
-  while (left > 0) {
-    const data = await wire.readSome(left)
-    if (data === null && framing === 'until-close') return
-    if (data === null) throw new Error('Cannot read the body: the connection ended in the middle of it')
-    left -= data.length
-    yield { raw: data, data }
-  }
-}
-
-async function* readChunks(wire: Wire): AsyncGenerator<BodyPart> {
-  for (;;) {
-    const line = await wire.readThrough('\r\n')
-    const size = Number.parseInt(line?.toString() ?? '', 16)
-    const chunk = await wire.readExactly(size + 2)
-    if (line === null || chunk === null) throw new Error('Cannot read a chunk: the connection ended')
-    yield { raw: Buffer.concat([line, chunk]), data: chunk.subarray(0, size) }
-    if (size === 0) return
-  }
-}
-
-async function collect(parts: AsyncIterable<BodyPart>): Promise<BodyPart> {
-  const all: BodyPart[] = []
-  for await (const part of parts) all.push(part)
-  return { raw: Buffer.concat(all.map(({ raw }) => raw)), data: Buffer.concat(all.map(({ data }) => data)) }
 }
 
 /** The proxy's connection to the target, reopened after a loss. */
@@ -393,20 +324,9 @@ class Link {
 
   async open(): Promise<Wire> {
     if (this.#wire !== null && !this.#wire.isClosed) return this.#wire
-    const socket = await Bun.connect<Wire>({
-      hostname: this.target.hostname,
-      port: Number(this.target.port || 80),
-      data: undefined as unknown as Wire,
-      socket: {
-        ...wireHandlers,
-        open(opened) {
-          opened.data = new Wire(opened)
-        },
-      },
-    })
-    this.#wire = socket.data
-    this.state.wires.add(socket.data)
-    return socket.data
+    this.#wire = await openWire(this.target)
+    this.state.wires.add(this.#wire)
+    return this.#wire
   }
 
   drop(): void {

@@ -9,6 +9,19 @@ export const wireHandlers = {
   error: (socket: Socket<Wire>) => socket.data.ended(),
 }
 
+/** Connects to the host and port of an address. */
+export async function openWire({ hostname, port }: URL): Promise<Wire> {
+  const open = (socket: Socket<Wire>) => void (socket.data = new Wire(socket))
+  const data = undefined as unknown as Wire
+  const socket = await Bun.connect<Wire>({
+    hostname,
+    port: Number(port || 80),
+    data,
+    socket: { ...wireHandlers, open },
+  })
+  return socket.data
+}
+
 const maxBufferedBytes = 1024 * 1024
 
 /** A socket with asynchronous reads and writes. */
@@ -45,6 +58,11 @@ export class Wire {
     this.#notify()
   }
 
+  /** The data that has arrived and was not read. */
+  get unreadBytes(): number {
+    return this.#received.length
+  }
+
   /** Everything up to and including the mark; null if the connection ended before it. */
   async readThrough(mark: string): Promise<Buffer | null> {
     const found = () => this.#received.indexOf(mark)
@@ -65,7 +83,7 @@ export class Wire {
   }
 
   /** Resolves when the operating system has accepted all of it; rejects when the connection is lost. */
-  async write(bytes: Buffer): Promise<void> {
+  async write(bytes: Uint8Array): Promise<void> {
     let left = bytes
     while (left.length > 0) {
       if (this.isClosed) throw new Error('Cannot write: the connection is closed')
