@@ -38,7 +38,7 @@ function makeBatch(requests: number, names: string[]): Batch {
     const name = names[index % names.length]!
     const turn = names.length === 1 ? index : Math.floor(index / names.length) + index
     const id = `record${index}`
-    const path = `/collections/${name}/records/${id}`
+    const path = `${name}/records/${id}`
     if (turn % 2 === 1) {
       before[name]![id] = { payload: `to be deleted ${index}`, sortindex: index }
       return { method: 'DELETE', path }
@@ -107,21 +107,18 @@ async function runBatch(
     names.map((name) => over.eventsAbout(name, 'batch.partial') + over.eventsAbout(name, 'batch.unknown'))
   const before = incidents()
   over.planFor(user, (_, index) => faultOf(index))
-  const bucket = `/buckets/${user.clientState}`
-  const body = { requests: batch.requests.map((each) => ({ ...each, path: bucket + each.path })) }
 
-  const answer = await over.ask('/v1/batch', { method: 'POST', as: user, body })
+  const { status, statuses } = await over.batch(user, batch.requests)
 
-  const statuses: number[] = (answer.body.responses ?? []).map((each: { status: number }) => each.status)
   const content = contentOf(sandbox, user, names)
   const isReported = !Bun.deepEquals(incidents(), before)
   const repeated = repeatedWrites(sandbox, user)
-  const isWhole = answer.status === 200 && statuses.every((status) => status < 300) && repeated.length === 0
+  const isWhole = status === 200 && statuses.every((each) => each < 300) && repeated.length === 0
   const isFine = Bun.deepEquals(content, isWhole ? batch.after : batch.before)
   const calls = over.callsOf(user).length
   await over.retire(user)
-  const isRight = isFine && !isReported && (isWhole || answer.status === 503)
-  const seen = { status: answer.status, statuses, content, repeated, isReported }
+  const isRight = isFine && !isReported && (isWhole || status === 503)
+  const seen = { status, statuses, content, repeated, isReported }
   return { calls, finding: isRight ? null : JSON.stringify(seen) }
 }
 

@@ -10,18 +10,15 @@ it.each([
   let aheadMs = 0
   await using bridge = await startFaultyBridge({ writable: ['tabs'], now: () => Date.now() + aheadMs })
   bridge.sandbox.write(bridge.user, 'tabs', [{ id: 'stored', payload: 'before' }])
-  const path = `/v1/buckets/${bridge.user.clientState}/collections/tabs/records`
-  const requests = [
-    { method: 'PUT', path: `${path}/new`, body: { data: { payload: 'after' } } },
-    { method: 'DELETE', path: `${path}/stored` },
-  ]
   bridge.planFor(bridge.user, (_, index) => {
     if (index === 0) aheadMs = stepMs
     return null
   })
 
-  const { status, body } = await bridge.ask('/v1/batch', { method: 'POST', body: { requests } })
+  const { statuses } = await bridge.batch(bridge.user, [
+    { method: 'PUT', path: 'tabs/records/new', body: { data: { payload: 'after' } } },
+    { method: 'DELETE', path: 'tabs/records/stored' },
+  ])
 
-  expect(status).toBe(200)
-  expect(body.responses).toMatchObject([{ status: 200 }, { status: 204 }])
+  expect(statuses).toEqual([200, 204])
 })

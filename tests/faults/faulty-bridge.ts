@@ -20,8 +20,25 @@ export interface FaultyBridge extends TestBridge {
   nodeOf(user: SandboxUser): FaultProxy
   /** The user sends no more requests, and the node is stopped. */
   retire(user: SandboxUser): Promise<void>
+  /** Sends a batch as this user. Returns its status, and its responses. */
+  batch(user: SandboxUser, requests: SubRequest[]): Promise<BatchAnswer>
   /** The number of events of this name that the bridge has logged about the collection, such as `batch.partial`. */
   eventsAbout(collection: string, event: string): number
+}
+
+export interface SubRequest {
+  method?: string
+  /** Below the collections of the user. */
+  path: string
+  headers?: Record<string, string>
+  body?: object
+}
+
+interface BatchAnswer {
+  status: number
+  /** None if the batch failed as a whole. */
+  statuses: number[]
+  bodies: { details?: { existing?: { payload: string } } }[]
 }
 
 /** Starts the chain of bridge, relays and sandbox. */
@@ -83,6 +100,17 @@ export async function startFaultyBridge(options: TestBridgeOptions = {}): Promis
       await nodes.get(uid)?.stop()
       nodes.delete(uid)
       plans.delete(uid)
+    },
+    async batch(user, requests) {
+      const collections = `/buckets/${user.clientState}/collections/`
+      const body = { requests: requests.map((each) => ({ ...each, path: collections + each.path })) }
+      const answer = await bridge.ask('/v1/batch', { method: 'POST', as: user, body })
+      const responses: { status: number; body: object }[] = answer.body.responses ?? []
+      return {
+        status: answer.status,
+        statuses: responses.map(({ status }) => status),
+        bodies: responses.map((response) => response.body),
+      }
     },
     eventsAbout(collection, event) {
       readLog()

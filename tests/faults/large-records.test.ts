@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 
-import { startFaultyBridge, type FaultyBridge } from './faulty-bridge.ts'
+import { eventually } from '../support/eventually.ts'
+import { startFaultyBridge, type FaultyBridge, type SubRequest } from './faulty-bridge.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 const megabyte = 'x'.repeat(1_000_000)
@@ -10,7 +11,7 @@ let bridge: FaultyBridge
 let users = 0
 
 beforeAll(async () => {
-  // No call may time out on a busy machine.
+  // No call may time out on a busy machine, because that would free its memory.
   const patience = { upstream_timeout_seconds: '100', request_timeout_seconds: '100' }
   bridge = await startFaultyBridge({ writable: ['tabs', 'forms'], settings: patience })
 })
@@ -28,22 +29,6 @@ async function newUser(): Promise<{ user: SandboxUser; at: number }> {
   await bridge.ask('', { as: user })
   bridge.planFor(user, () => null)
   return { user, at }
-}
-
-interface SubRequest {
-  method?: string
-  path: string
-  headers?: Record<string, string>
-  body?: object
-}
-
-async function batch(user: SandboxUser, requests: SubRequest[]) {
-  const collections = `/v1/buckets/${user.clientState}/collections/`
-  const body = { requests: requests.map((request) => ({ ...request, path: collections + request.path })) }
-  const answer = await bridge.ask('/v1/batch', { method: 'POST', body, as: user })
-  const responses: { status: number; body: { details?: { existing?: { payload: string } } } }[] =
-    answer.body.responses ?? []
-  return { status: answer.status, statuses: responses.map(({ status }) => status), responses }
 }
 
 const pathOf = (id: string) => `tabs/records/${id}`
@@ -64,7 +49,7 @@ describe('a batch over records of 1 MB, with nothing else running', () => {
   it('deletes any number in one collection, in two calls', async () => {
     const { user } = await newUser()
 
-    const { statuses } = await batch(user, deletes)
+    const { statuses } = await bridge.batch(user, deletes)
 
     expect(statuses).toEqual(ids.map(() => 204))
     expect(bridge.sandbox.records(user, 'tabs')).toEqual([])
@@ -77,7 +62,7 @@ describe('a batch over records of 1 MB, with nothing else running', () => {
   ])('evaluates conditions without their payloads: %s', async (_, requests, status) => {
     const { user, at } = await newUser()
 
-    const met = await batch(user, withHeaders(requests, { 'If-Match': `"${at}"` }))
+    const met = await bridge.batch(user, withHeaders(requests, { 'If-Match': `"${at}"` }))
 
     expect(met.statuses).toEqual(ids.map(() => status))
   })
@@ -85,11 +70,10 @@ describe('a batch over records of 1 MB, with nothing else running', () => {
   it('shows the stored record with a 412, for as many as fit', async () => {
     const { user, at } = await newUser()
 
-    const { statuses, responses } = await batch(user, withHeaders(puts, { 'If-Match': `"${at - 10}"` }))
+    const { statuses, bodies } = await bridge.batch(user, withHeaders(puts, { 'If-Match': `"${at - 10}"` }))
 
     expect(statuses.toSorted()).toEqual(some(412).toSorted())
-    const { body } = responses.find(({ status }) => status === 412)!
-    expect(body.details!.existing!.payload).toBe(megabyte)
+    expect(bodies[statuses.indexOf(412)]!.details!.existing!.payload).toBe(megabyte)
     expect(bridge.sandbox.records(user, 'tabs').every(({ modified }) => modified === at)).toBe(true)
   })
 
@@ -99,7 +83,7 @@ describe('a batch over records of 1 MB, with nothing else running', () => {
   ])('answers as many as fit, and the others with 413: %s', async (_, requests) => {
     const { user } = await newUser()
 
-    const { status, statuses } = await batch(user, requests)
+    const { status, statuses } = await bridge.batch(user, requests)
 
     expect(status).toBe(200)
     expect(statuses.toSorted()).toEqual(some(200))
@@ -110,7 +94,7 @@ describe('a batch over records of 1 MB, with nothing else running', () => {
   it('deletes any number of them as the last step of several', async () => {
     const { user } = await newUser()
 
-    const { statuses } = await batch(user, [other, ...deletes.slice(1)])
+    const { statuses } = await bridge.batch(user, [other, ...deletes.slice(1)])
 
     expect(statuses).toEqual([200, ...deletes.slice(1).map(() => 204)])
     expect(bridge.sandbox.records(user, 'tabs')).toHaveLength(1)
@@ -123,7 +107,10 @@ describe('a batch over records of 1 MB, with nothing else running', () => {
     const { user } = await newUser()
     bridge.sandbox.write(user, 'forms', [{ id: 'a', payload: 'old' }])
 
-    const answer = await batch(user, [...requests.slice(1), { method: 'DELETE', path: 'forms/records/a' }])
+    const answer = await bridge.batch(user, [
+      ...requests.slice(1),
+      { method: 'DELETE', path: 'forms/records/a' },
+    ])
 
     expect(answer.status).toBe(200)
     expect(answer.statuses.at(-1)).toBe(204)
@@ -141,7 +128,7 @@ describe('a batch over records of 1 MB, with nothing else running', () => {
     )
     bridge.sandbox.write(user, 'forms', [{ id: 'a', payload: 'old' }])
 
-    const { status } = await batch(user, [
+    const { status } = await bridge.batch(user, [
       ...deletes.slice(0, 8),
       ...puts.slice(8, 12),
       { method: 'DELETE', path: 'forms/records/a' },
@@ -157,12 +144,59 @@ describe('a list of 20 MB in a batch', () => {
   it('is counted by HEAD without its payloads', async () => {
     const { user } = await newUser()
 
-    const { statuses } = await batch(user, [
+    const { statuses } = await bridge.batch(user, [
       { method: 'HEAD', path: 'tabs/records' },
       other,
       { method: 'HEAD', path: 'tabs/records?_since=10' },
     ])
 
     expect(statuses).toEqual([200, 200, 200])
+  })
+})
+
+const payload = 'x'.repeat(1_900_000)
+
+/** A user with six records of 1.9 MB, whom the bridge knows already. */
+async function newHolder(name: string): Promise<SandboxUser> {
+  const user = bridge.sandbox.addUser(name)
+  const large = Array.from({ length: 6 }, (_, each) => ({ id: `large${each}`, payload }))
+  bridge.sandbox.write(user, 'large', large)
+  await bridge.ask('', { as: user })
+  return user
+}
+
+describe('a batch of writes and reads, while other batches hold the memory for responses', () => {
+  it('is rejected before anything is written, or applied', async () => {
+    const held = Promise.withResolvers<null>()
+    const holders = await Promise.all(Array.from({ length: 7 }, (_, each) => newHolder(`holder ${each}`)))
+    let waiting = 0
+    const holding = holders.map(async (user) => {
+      bridge.planFor(user, ({ path }) => {
+        if (!path.endsWith('/other')) return null
+        waiting += 1
+        return held.promise
+      })
+      // The first list is held while the second one waits.
+      return (await bridge.batch(user, [{ path: 'large/records' }, { path: 'other/records' }])).status
+    })
+    await eventually('all hold their first list', () => waiting === holders.length)
+    const writer = await newHolder('writer')
+
+    const statuses: number[] = []
+    const contradictions: string[] = []
+    for (const reads of [0, 3, 6]) {
+      const id = `written${reads}`
+      const write = { method: 'PUT', path: `tabs/records/${id}`, body: { data: { payload: id } } }
+      const asked = Array.from({ length: reads }, (_, each) => ({ path: `large/records/large${each}` }))
+      const { status } = await bridge.batch(writer, [write, ...asked])
+      statuses.push(status)
+      const isWritten = bridge.sandbox.records(writer, 'tabs').some((record) => record.id === id)
+      if (isWritten !== (status === 200)) contradictions.push(`${reads} reads: ${status}, ${isWritten}`)
+    }
+    held.resolve(null)
+
+    expect(contradictions).toEqual([])
+    expect([...new Set(statuses)]).toEqual([200, 503])
+    expect(await Promise.all(holding)).toEqual(holders.map(() => 200))
   })
 })
