@@ -123,10 +123,13 @@ export async function release(options: ReleaseOptions): Promise<void> {
   say('Compressing the executables')
   await Promise.all(compressions)
   for (const platform of options.platforms) rmSync(join(folder, platform), { recursive: true })
-  const recipes = packageRecipes({ ...product, url: options.url, sums: sumsIn(folder) })
-  for (const [name, text] of Object.entries(recipes)) writeFileSync(join(folder, name), text)
-  const sums = Object.entries(sumsIn(folder)).map(([name, sum]) => `${sum}  ${name}\n`)
-  writeFileSync(join(folder, 'SHA256SUMS'), sums.join(''))
+  const sums = sumsIn(folder)
+  for (const [name, text] of Object.entries(packageRecipes({ ...product, url: options.url, sums }))) {
+    writeFileSync(join(folder, name), text)
+    sums[name] = sha256(join(folder, name))
+  }
+  const lines = Object.keys(sums).toSorted()
+  writeFileSync(join(folder, 'SHA256SUMS'), lines.map((name) => `${sums[name]}  ${name}\n`).join(''))
   await signer?.sign(join(folder, 'SHA256SUMS'))
 }
 

@@ -145,6 +145,9 @@ export interface Load {
   requests: number
 }
 
+/** Short of it, a test that waits seconds for another program spends most of its processor time here. */
+const pauseMs = 20
+
 /** Several clients that read and write, each one request at a time, until they are stopped. */
 export function startLoad(clients: Client[]): { requests(): number; stop(): Promise<Load> } {
   const load: Load = { failures: [], requests: 0 }
@@ -162,7 +165,7 @@ export function startLoad(clients: Client[]): { requests(): number; stop(): Prom
       )
       load.requests += 1
       if (outcome !== 200) load.failures.push(`${method} ${outcome}`)
-      await Bun.sleep(5)
+      await Bun.sleep(pauseMs)
     }
   })
   return {

@@ -13,7 +13,6 @@ import { dirname, join } from 'node:path'
 
 import { Glob } from 'bun'
 
-import { manualPages } from '../../.ci/manual-page.ts'
 import { packageRecipes } from '../../.ci/package-recipes.ts'
 import { release } from '../../.ci/release.ts'
 import { createProgram } from '../../src/cli/run.ts'
@@ -68,8 +67,11 @@ describe('a release', () => {
     const lists = ['LICENSES.txt', 'SHA256SUMS', 'sbom.cdx.json', 'PKGBUILD', 'sync-bridge.rb']
     const files = [...lists, 'install.sh', shareFile, executableFile, packageFile, rpmFile, imageFile]
     expect(readdirSync(releaseFolder).toSorted()).toEqual(files.toSorted())
-    const checked = await runProgram(words`sha256sum -c SHA256SUMS`, { cwd: releaseFolder })
-    expect(checked).not.toContain('FAILED')
+    // The tools of the packages verify what is large; a file that is missing or differs is an error.
+    const small = [...lists, 'install.sh', shareFile].filter((name) => name !== 'SHA256SUMS').join('|')
+    await runProgram(['sh', '-c', `grep -E '  (${small})$' SHA256SUMS | sha256sum -c`], { cwd: releaseFolder })
+    const listed = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8').match(/(?<=  ).*$/gm)
+    expect(listed).toEqual(files.filter((name) => name !== 'SHA256SUMS').toSorted())
     expect(await runProgram([join(releaseFolder, executableFile), '--version'])).toContain(product.version)
   })
 
@@ -182,23 +184,6 @@ describe('the RPM package', () => {
     expect(verified).toBe('')
     const left = [...new Glob('**/*sync-bridge*').scanSync({ cwd: root, onlyFiles: false })]
     expect(left).toEqual([])
-  })
-})
-
-describe('the manual pages', () => {
-  it('exist for every command, and no formatter complains', async () => {
-    const pages = Object.entries(manualPages(product.version, '2026-01-01'))
-
-    expect(pages.map(([name]) => name)).toEqual([
-      'sync-bridge.1',
-      ...createProgram().commands.map((command) => `sync-bridge-${command.name()}.1`),
-    ])
-    for (const [name, text] of pages) {
-      writeFileSync(folder.file(name), text)
-      const shown = await runProgram(words`man --warnings -E ascii -P cat -l ${folder.file(name)}`)
-      expect(shown).toContain(`sync-bridge ${product.version}`)
-      expect(shown).not.toContain('warning')
-    }
   })
 })
 
@@ -328,13 +313,15 @@ describe.skipIf(!hasArmEmulator)('a release for arm64', () => {
 
 describe('the Debian package', () => {
   const root = folder.file('root')
+  const extracted = folder.file('extracted')
 
   function dpkg(...action: string[]): Promise<string> {
     const options = words`--force-not-root,depends,script-chrootless --log=${folder.file('dpkg.log')}`
     return runProgram(['dpkg', `--root=${root}`, ...options, ...action])
   }
 
-  beforeAll(() => {
+  beforeAll(async () => {
+    await runProgram(words`dpkg-deb --extract ${packagePath} ${extracted}`)
     mkdirSync(join(root, 'var/lib/dpkg/info'), { recursive: true })
     mkdirSync(join(root, 'var/lib/dpkg/updates'), { recursive: true })
     writeFileSync(join(root, 'var/lib/dpkg/status'), '')
@@ -357,22 +344,22 @@ describe('the Debian package', () => {
     600_000,
   )
 
-  it('contains a manual page, completions, a changelog and what creates the user', async () => {
+  it('contains a manual page for every command, completions, a changelog and what creates the user', async () => {
     const listed = await runProgram(words`dpkg-deb --contents ${packagePath}`)
 
     const files = words`
-      share/man/man1/sync-bridge.1.gz share/man/man1/sync-bridge-serve.1.gz
-      share/bash-completion/completions/sync-bridge
+      share/man/man1/sync-bridge.1.gz share/bash-completion/completions/sync-bridge
       share/zsh/vendor-completions/_sync-bridge
       share/fish/vendor_completions.d/sync-bridge.fish
       share/doc/sync-bridge/changelog.gz share/doc/sync-bridge/copyright share/doc/sync-bridge/LICENSES.txt
       lib/sysusers.d/sync-bridge.conf lib/sysctl.d/60-sync-bridge.conf`
-    expect(files.filter((file) => !listed.includes(` ./usr/${file}\n`))).toEqual([])
+    const pages = createProgram().commands.map(
+      (command) => `share/man/man1/sync-bridge-${command.name()}.1.gz`,
+    )
+    expect([...files, ...pages].filter((file) => !listed.includes(` ./usr/${file}\n`))).toEqual([])
   })
 
   it('contains all guides and examples, with working links', async () => {
-    const extracted = folder.file('extracted')
-    await runProgram(words`dpkg-deb --extract ${packagePath} ${extracted}`)
     const documents = join(extracted, 'usr/share/doc/sync-bridge')
     const names = [...new Glob('**/*').scanSync(documents)]
     const links = names
@@ -418,11 +405,10 @@ describe('the Debian package', () => {
     expect(existsSync(join(root, 'usr/share/doc/sync-bridge'))).toBe(false)
   })
 
-  it('installs settings that lack only the token server', async () => {
-    await dpkg('--install', packagePath)
-    const example = join(root, 'usr/share/sync-bridge/sync-bridge.ini')
+  it('contains settings that lack only the token server', async () => {
+    const example = join(extracted, 'usr/share/sync-bridge/sync-bridge.ini')
 
-    const told = await runProgram(words`${root}/usr/bin/sync-bridge check --config ${example}`).catch(String)
+    const told = await runProgram(words`${extracted}/usr/bin/sync-bridge check --config ${example}`).catch(String)
 
     expect(told).toContain('2 problems with the settings')
     expect(told).toContain('service.token_server_url: is required')
