@@ -1,4 +1,4 @@
-import { chromium, type Page } from 'playwright-core'
+import { chromium, type BrowserContext, type Page } from 'playwright-core'
 
 export interface Viewport {
   width: number
@@ -51,8 +51,16 @@ const flags = [
 // As long as a test may take, because slowness only shows that the machine is busy.
 const patienceMs = 110_000
 
-/** Starts the browser. Rejects if it is not installed, and names the package. */
-export async function startBrowser(): Promise<TestBrowser> {
+interface Chromium {
+  context: BrowserContext
+  /** The second page of a tab takes a third of the CPU time of the first, which is seconds. */
+  idleTabs: Page[]
+}
+
+/** One for all files of a worker, because its start takes seconds of CPU time. It ends with the worker. */
+let running: Promise<Chromium> | null = null
+
+async function launchChromium(): Promise<Chromium> {
   const executablePath = Bun.which('chromium')
   if (!executablePath) {
     throw new Error(
@@ -60,11 +68,16 @@ export async function startBrowser(): Promise<TestBrowser> {
     )
   }
   const browser = await chromium.launch({ executablePath, args: flags, timeout: patienceMs })
+  browser.on('disconnected', () => (running = null))
   const context = await browser.newContext()
   context.setDefaultTimeout(patienceMs)
-  // The second page of a tab takes a third of the CPU time of the first, which is seconds.
-  const idleTabs: Page[] = []
-  let opened: { isShared: boolean; end(): Promise<string[]> }[] = []
+  return { context, idleTabs: [] }
+}
+
+/** Starts the browser, unless it runs. Rejects if it is not installed, and names the package. */
+export async function startBrowser(): Promise<TestBrowser> {
+  const { context, idleTabs } = await (running ??= launchChromium())
+  let opened: { page: Page; isShared: boolean; end(): Promise<string[]> }[] = []
   return {
     async open(address, options = {}) {
       const { viewport = { width: 800, height: 600 }, scheme = 'light', isShared = false } = options
@@ -90,7 +103,7 @@ export async function startBrowser(): Promise<TestBrowser> {
         const wrong = requested.size === 0 ? ['nothing was requested'] : [...requested].filter(isWrong)
         return options.mayFail ? wrong : [...errors.splice(0), ...wrong]
       }
-      opened.push({ isShared, end })
+      opened.push({ page, isShared, end })
       await page.goto(address)
       return page
     },
@@ -99,7 +112,10 @@ export async function startBrowser(): Promise<TestBrowser> {
       opened = opened.filter(({ isShared }) => isShared)
       return told.flat()
     },
-    stop: () => browser.close(),
+    async stop() {
+      for (const { page } of opened) await page.close()
+      await context.clearPermissions()
+    },
   }
 }
 

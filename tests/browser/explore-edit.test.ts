@@ -3,7 +3,7 @@ import type { Locator, Page } from 'playwright-core'
 import type { SyncClient } from '../../src/client/sync-client.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
-import { desk, phone, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
+import { desk, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
 import { addCollector, clientOf, outlineOf, recordsOf } from './collector.ts'
 import { choose, connectWith, isRead, linesFor } from './explorer.ts'
 import { accessibilityFaults, coveredControls } from './inspect.ts'
@@ -276,6 +276,7 @@ describe('in the tree of bookmarks', () => {
 describe('other records', () => {
   it('one of several bookmarks of an address is kept, and one of several logins', async () => {
     const { page, other } = await open('duplicates')
+    await row(page, 'Mail again').waitFor()
     const [bookmarks, logins] = [await titlesOf(page), await page.locator('#content h2').allInnerTexts()]
     await row(page, 'Mail again')
       .getByRole('button', { name: /^Keep this/ })
@@ -435,7 +436,7 @@ describe('a save', () => {
     ])
     await page.keyboard.press('Enter')
     const trouble = await page.locator('.row .trouble:visible').innerText()
-    const note = await page.locator('.row .elsewhere-now').first().innerText()
+    const note = await page.locator('.row .elsewhere-now', { hasText: /./ }).innerText()
     const stored = await outlineOf(other)
     const typed = await field(page, 'title').inputValue()
     const untouched = await field(page, 'address').inputValue()
@@ -540,9 +541,9 @@ describe('a bridge that allows no writes', () => {
     await choose(page, 'bookmarks')
     await row(page, 'News').focus()
     for (const key of ['Delete', 'F2', 'Control+x', 'Control+v', ' ']) await page.keyboard.press(key)
+    await row(page, 'Morning').waitFor()
 
     expect(offered).toEqual([0, 0, 0, 0, 0, 0, 0, 0])
-    expect(await titlesOf(page)).toContain('Morning')
   })
 })
 
@@ -555,11 +556,10 @@ const isWholeInBar = (page: Page, id: string) =>
   }, id)
 
 describe('the controls that change something', () => {
-  // Names and colours are the same at widths between, and axe takes most of the time.
+  // The narrowest of the wide layout, 768, has the names and colours of the widest, and axe takes most of the time.
   it.each([
     ['light', desk, accessibilityFaults],
     ['dark', { width: 768, height: 900 }, () => []],
-    ['light', phone, () => []],
     ['dark', { width: 320, height: 640 }, accessibilityFaults],
   ] as const)(
     'are accessible, %s %p: axe finds nothing at the widest and the narrowest, and each can be clicked',

@@ -32,7 +32,6 @@ describe('the root URL in Chromium', () => {
     await follow('text=Explorer', 'explore')
     await page.goBack()
     await follow('.cards >> text=API', 'docs')
-    await page.locator('.opblock').first().waitFor()
     await follow('nav >> text=Guides', 'docs/guides')
     await follow('.cards >> text=Run a bridge', 'docs/guides/run')
     await page.click('nav[aria-label="On this page"] a >> nth=0')

@@ -6,8 +6,11 @@ import { below, readTree, type Tree } from '../../src/client/edit/tree.ts'
 import { SyncClient } from '../../src/client/sync-client.ts'
 import { complaints } from '../client/edit/trees.ts'
 import { accountOf, linesOf } from '../support/records.ts'
+import { addCollector, clientOf, outlineOf } from '../browser/collector.ts'
 import { runWith } from '../cli/data/world.ts'
+import { startTestBridge } from '../support/bridge.ts'
 import { endAll, makeFolder } from '../support/executable.ts'
+import { explorerPage, key } from './explorer-page.ts'
 import { firefoxPath } from './firefox.ts'
 import { newId, type Item } from './records.ts'
 import { startWorld, type World } from './world.ts'
@@ -232,7 +235,9 @@ describe.skipIf(firefoxPath === null)(
       expect(await expectAgreement()).toBe(before)
     })
 
-    it.each(edits)('keeps what it changes while they %s', async (_, made, pattern) => {
+    // One edit of each kind that another writer's change is merged with.
+    const raced = /^(retag|change an address|move between|move a folder|add folders|delete a tree)/
+    it.each(edits.filter(([name]) => raced.test(name)))('keeps what it changes while they %s', async (_, made, pattern) => {
       const name = newId()
       let isFirst = true
       const racing = new SyncClient(client.account, {
@@ -274,6 +279,63 @@ describe.skipIf(firefoxPath === null)(
       ])
       await world.sync()
     })
+
+    // Keys, focus and dialogs are the browser's own.
+    it('renames, moves, deletes and takes back with the keyboard in the explorer, and adds with its forms', async () => {
+      await using bridge = await startTestBridge({
+        writable: ['bookmarks'],
+        settings: { explorer_enabled: 'true' },
+      })
+      const other = clientOf(addCollector(bridge.sandbox, 'fox'), bridge.url)
+      const { marionette } = world.firefox
+      const { until, click, press, fill, row, saved } = explorerPage(marionette)
+      await marionette.send('Marionette:SetContext', { value: 'content' })
+      await marionette.send('WebDriver:Navigate', { url: `${bridge.url}/v1/explore` })
+      const { token, keyId, bucket, syncKey } = other.account
+      await marionette.run(
+        `for (const [name, value] of Object.entries(args[0]))
+          document.querySelector('input[name=' + name + ']').value = value`,
+        { token, keyId, bucket, syncKey },
+      )
+      await click("//button[@id='open']")
+      await until("!document.querySelector('#edit-tools').hidden")
+
+      await click(`${row('Mail')}//input`)
+      await click(`${row('Mail again')}//input`)
+      await press('x', key.control)
+      await click(row('News'))
+      await press('v', key.control)
+      await saved('Moved 2 bookmarks')
+      await until(`document.activeElement.textContent.includes('News')`)
+      await press(key.f2)
+      await until(`document.activeElement.name === 'title'`)
+      await press('a', key.control)
+      await press(`Reading${key.enter}`)
+      await saved('Changed “News”')
+      await until(`document.activeElement.textContent.includes('Reading')`)
+      const changed = await outlineOf(other)
+      await press(key.delete)
+      await saved('Deleted “Reading”')
+      const deleted = await outlineOf(other)
+      await press('z', key.control)
+      await until(`document.querySelector('#changes').hidden`)
+      await click("//button[@id='new-bookmark']")
+      await fill('title', 'Noon')
+      await fill('address', 'https://noon.example/')
+      await press(key.enter)
+      await saved('Added a bookmark')
+      await until(`document.activeElement.textContent.includes('Noon')`)
+      await click("//button[@id='move']")
+      await press(`other${key.enter}`)
+      await saved('Moved “Noon”')
+      await marionette.send('Marionette:SetContext', { value: 'chrome' })
+
+      const inside = ['Morning', 'Evening', 'Mail', 'Mail again'].map((title) => `Reading/${title}`)
+      expect(changed).toEqual(['Reading', ...inside, '---'])
+      expect(deleted).toEqual(['---'])
+      expect(await outlineOf(other)).toEqual(changed)
+      expect(await outlineOf(other, 'unfiled')).toEqual(['Stray', 'Noon'])
+    }, 240_000)
 
     it('shows what somebody edits in the shell', async () => {
       const before = await expectAgreement()

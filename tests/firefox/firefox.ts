@@ -10,6 +10,7 @@ import { openMarionette, type Marionette } from './marionette.ts'
 export interface Firefox {
   /** Calls a function of `inside.js` in Firefox. */
   call<T = void>(name: string, ...args: unknown[]): Promise<T>
+  marionette: Marionette
   stop(): Promise<void>
 }
 
@@ -35,7 +36,7 @@ export async function startFirefox(account: Account): Promise<Firefox> {
     const { email, sessionToken } = account.accounts
     const { keyId, syncKey } = account.user
     await call('signIn', { email, sessionToken, keyId, syncKey: syncKey.toString('hex') })
-    return { call, stop }
+    return { call, marionette, stop }
   } catch (error) {
     await stop()
     throw error
@@ -45,8 +46,8 @@ export async function startFirefox(account: Account): Promise<Firefox> {
 type Preferences = Record<string, string | number | boolean>
 
 /** Starts Firefox without an account. */
-export async function launchFirefox(
-  preferences: Preferences = {},
+async function launchFirefox(
+  preferences: Preferences,
 ): Promise<{ marionette: Marionette; stop(): Promise<void> }> {
   if (firefoxPath === null)
     throw new Error('Cannot find the program "firefox-esr": "make test-tools" installs it')
