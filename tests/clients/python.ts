@@ -36,7 +36,7 @@ export async function findPython(...requirements: string[]): Promise<{ path: str
 export function unpack(requirement: string, parts: string[]): Promise<string> {
   return madeOnce(nameOf('unpacked', [requirement, ...parts]), async (place) => {
     const options = ['--quiet', '--disable-pip-version-check', '--no-deps', '--only-binary', ':all:']
-    await run(await findPip(), '-m', 'pip', 'download', ...options, '--dest', place, requirement)
+    await run('python3', await findPip(), 'download', ...options, '--dest', place, requirement)
     const [archive] = readdirSync(place)
     await run('python3', '-c', unpacking, join(place, archive!), place, '.py', ...parts)
   })
@@ -50,24 +50,20 @@ zipfile.ZipFile(archive).extractall(place, names)`
 const nameOf = (kind: string, requirements: string[]) =>
   `${kind}-${requirements.join('-').replaceAll('==', '-')}`
 
-/** One pip serves all environments, because installing another takes longer than installing the packages. */
+/** One pip serves all environments, from the wheel that Debian has for them: installing it takes longer than installing the packages. */
 const findPip = async () =>
-  join(await madeOnce('python-pip', (place) => run('python3', '-m', 'venv', place)), 'bin/python')
+  join(await madeOnce('pip', (place) => run('python3', '-c', unpackingPip, place)), 'pip')
+
+const unpackingPip = `import ensurepip, glob, os, sys, zipfile
+folders = ["/usr/share/python-wheels", os.path.dirname(ensurepip.__file__) + "/_bundled"]
+[wheel, *_] = [path for folder in folders for path in glob.glob(folder + "/pip-*.whl")]
+zipfile.ZipFile(wheel).extractall(sys.argv[1])`
 
 /** Creates a virtual environment in this folder, with these arguments of pip. */
 export async function installInto(folder: string, ...what: string[]): Promise<void> {
   await run('python3', '-m', 'venv', '--without-pip', folder)
   const options = ['--quiet', '--disable-pip-version-check', '--no-compile']
-  await run(
-    await findPip(),
-    '-m',
-    'pip',
-    '--python',
-    join(folder, 'bin/python'),
-    'install',
-    ...options,
-    ...what,
-  )
+  await run(join(folder, 'bin/python'), await findPip(), 'install', ...options, ...what)
 }
 
 /** A cached folder of this name. */
