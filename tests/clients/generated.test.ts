@@ -1,15 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import openapiTS, { astToString } from 'openapi-typescript'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { runToEnd } from '../support/processes.ts'
-import { findPython } from './python.ts'
-
-const generator = 'openapi-python-client==0.29.1'
-const pythonGenerator = await findPython(generator)
-// Without Python or the package, the test name says why it is skipped.
-const why = 'reason' in pythonGenerator ? ` (NOT RUN: ${String(pythonGenerator.reason)})` : ''
 
 let bridge: TestBridge
 let folder: string
@@ -33,8 +27,7 @@ afterAll(async () => {
 async function run(command: string[]): Promise<{ code: number; output: string }> {
   const { Authorization = '', 'X-KeyID': keyId = '' } = bridge.identityOf(bridge.user)
   const environment = {
-    // The generator runs the formatter that is installed next to it.
-    PATH: `${dirname(command[0]!)}:${process.env.PATH}`,
+    PATH: process.env.PATH!,
     BRIDGE_URL: `${bridge.url}/v1`,
     TOKEN: Authorization.replace('Bearer ', ''),
     KEY_ID: keyId,
@@ -44,7 +37,7 @@ async function run(command: string[]): Promise<{ code: number; output: string }>
   return { code, output: output + errors }
 }
 
-/** The output of both clients after putting two records, and reading and listing them. */
+/** The output of the client after putting two records, and reading and listing them. */
 const printed = [
   'stored one',
   'batch 200 200',
@@ -57,11 +50,13 @@ const printed = [
   '',
 ]
 
-// Generated clients run in their own language, because their code is not ours.
+// A process, because the client's code is generated and checked as a project of its own.
 describe('openapi-typescript', () => {
   const script = `
 import createClient from 'openapi-fetch'
-import type { paths } from './api.ts'
+import type { components, paths } from './api.ts'
+
+type Named = components['schemas']
 
 const { BRIDGE_URL: baseUrl = '', TOKEN, KEY_ID = '', BUCKET: bucket_id = '' } = process.env
 const { GET, PUT, POST } = createClient<paths>({ baseUrl, headers: { Authorization: \`Bearer \${TOKEN}\`, 'X-KeyID': KEY_ID } })
@@ -69,12 +64,16 @@ const collection = { bucket_id, collection_id: 'bookmarks' }
 const records = '/buckets/{bucket_id}/collections/{collection_id}/records' as const
 const record = \`\${records}/{record_id}\` as const
 
-const put = await PUT(record, { params: { path: { ...collection, record_id: 'one' } }, body: { data: { payload: '1' } } })
+const data: Named['RecordFields'] = { payload: '1' }
+const body: Named['RecordBody'] = { data }
+const put = await PUT(record, { params: { path: { ...collection, record_id: 'one' } }, body })
 console.log('stored', put.data?.data.id)
 // @ts-expect-error -- a payload is text
 void (() => PUT(record, { params: { path: { ...collection, record_id: 'x' } }, body: { data: { payload: 1 } } }))
 const path = \`/buckets/\${bucket_id}/collections/bookmarks/records/two\`
-const batch = await POST('/batch', { body: { requests: [{ method: 'PUT', path, body: { data: { payload: '2' } } }, { path }] } })
+const second: Named['SubRequest'] = { method: 'PUT', path, body: { data: { payload: '2' } } }
+const requests: Named['BatchBody'] = { requests: [second, { path }] }
+const batch = await POST('/batch', { body: requests })
 console.log('batch', ...(batch.data?.responses.map(({ status }) => status) ?? []))
 const read = await GET(record, { params: { path: { ...collection, record_id: 'one' } } })
 console.log('read', read.data?.data.payload)
@@ -89,7 +88,10 @@ console.log('later', later.data?.data.length)
 void (() => GET(records, { params: { path: collection, query: { _limit: 'many' } } }))
 const header = { 'If-Match': '"1"' }
 const { error } = await PUT(record, { params: { path: { ...collection, record_id: 'one' }, header }, body: { data: {} } })
-if (error?.code === 412) console.log('changed', error.errno, error.details?.existing.payload)
+if (error?.code === 412) {
+  const failed: Named['PreconditionFailed'] = error
+  console.log('changed', failed.errno, failed.details?.existing.payload)
+}
 console.log('root', (await GET('/')).data?.project_name)
 `
 
@@ -106,50 +108,4 @@ console.log('root', (await GET('/')).data?.project_name)
     expect(output.split('\n')).toEqual(printed)
     expect(code).toBe(0)
   })
-})
-
-describe('openapi-python-client', () => {
-  const script = `
-from os import environ
-from client import AuthenticatedClient
-from client.api.batch import batch
-from client.api.records import get_record, list_records, put_record
-from client.api.service import get_root
-from client.models import BatchBody, ListRecordsSort, PreconditionFailed, RecordBody, RecordFields, SubRequest
-
-bridge = AuthenticatedClient(environ["BRIDGE_URL"], environ["TOKEN"], headers={"X-KeyID": environ["KEY_ID"]})
-bucket = environ["BUCKET"]
-body = RecordBody(data=RecordFields(payload="1"))
-print("stored", put_record.sync(bucket, "bookmarks", "one", client=bridge, body=body).data.id)
-path = f"/buckets/{bucket}/collections/bookmarks/records/two"
-put = SubRequest.from_dict({"method": "PUT", "path": path, "body": {"data": {"payload": "2"}}})
-answer = batch.sync(client=bridge, body=BatchBody(requests=[put, SubRequest(path=path)]))
-print("batch", *[one.status for one in answer.responses])
-print("read", get_record.sync(bucket, "bookmarks", "one", client=bridge).data.payload)
-print("missing", int(get_record.sync(bucket, "bookmarks", "absent", client=bridge).errno))
-listed = list_records.sync_detailed(bucket, "bookmarks", client=bridge, field_sort=ListRecordsSort.OLDEST, field_limit=9, field_since=0)
-print("listed", *[one.id for one in listed.parsed.data])
-later = list_records.sync(bucket, "bookmarks", client=bridge, field_since=listed.headers["ETag"])
-print("later", len(later.data))
-changed = put_record.sync(bucket, "bookmarks", "one", client=bridge, body=RecordBody(data=RecordFields()), if_match='"1"')
-if isinstance(changed, PreconditionFailed):
-    print("changed", int(changed.errno), changed.details.existing.payload)
-print("root", get_root.sync(client=bridge).project_name)
-`
-
-  it.skipIf('reason' in pythonGenerator)(
-    `generates a client that lists, reads, writes and sends batches${why}`,
-    async () => {
-      const { path: python } = pythonGenerator as { path: string }
-      await Bun.write(join(folder, 'script.py'), script)
-      const command = ['-m', 'openapi_python_client', 'generate', '--path', document, '--meta', 'none']
-
-      const made = await run([python, ...command, '--output-path', join(folder, 'client')])
-      const { output, code } = await run([python, 'script.py'])
-
-      expect([made.code, made.output]).toEqual([0, expect.not.stringContaining('Warning')])
-      expect(output.split('\n')).toEqual(printed)
-      expect(code).toBe(0)
-    },
-  )
 })
