@@ -32,13 +32,13 @@ export async function findPython(...requirements: string[]): Promise<{ path: str
   }
 }
 
-/** A folder with the modules of a package, and those of its data files whose path contains one of these parts; without what it depends on. */
+/** A folder with those files of a package whose path contains one of these parts. */
 export function unpack(requirement: string, parts: string[]): Promise<string> {
   return madeOnce(nameOf('unpacked', [requirement, ...parts]), async (place) => {
     const options = ['--quiet', '--disable-pip-version-check', '--no-deps', '--only-binary', ':all:']
     await run('python3', await findPip(), 'download', ...options, '--dest', place, requirement)
     const [archive] = readdirSync(place)
-    await run('python3', '-c', unpacking, join(place, archive!), place, '.py', ...parts)
+    await run('python3', '-c', unpacking, join(place, archive!), place, ...parts)
   })
 }
 
