@@ -237,48 +237,51 @@ describe.skipIf(firefoxPath === null)(
 
     // One edit of each kind that another writer's change is merged with.
     const raced = /^(retag|change an address|move between|move a folder|add folders|delete a tree)/
-    it.each(edits.filter(([name]) => raced.test(name)))('keeps what it changes while they %s', async (_, made, pattern) => {
-      const name = newId()
-      let isFirst = true
-      const racing = new SyncClient(client.account, {
-        async fetch(address, init) {
-          if (address.endsWith('/batch') && isFirst) {
-            isFirst = false
-            await call('addBookmark', 'folderAAAAAA', {
-              title: name,
-              url: `https://${name.toLowerCase()}.example/`,
-            })
-            await call('renameBookmark', 'linksixAAAAA', name)
-            await call('tagAddress', 'https://two.example/', ['kept', name])
-            await call('moveBookmark', 'twiceAAAAAAA', 'menu')
-            await world.sync()
-          }
-          return fetch(address, init)
-        },
-      })
-      const before = await client.tree()
+    it.each(edits.filter(([name]) => raced.test(name)))(
+      'keeps what it changes while they %s',
+      async (_, made, pattern) => {
+        const name = newId()
+        let isFirst = true
+        const racing = new SyncClient(client.account, {
+          async fetch(address, init) {
+            if (address.endsWith('/batch') && isFirst) {
+              isFirst = false
+              await call('addBookmark', 'folderAAAAAA', {
+                title: name,
+                url: `https://${name.toLowerCase()}.example/`,
+              })
+              await call('renameBookmark', 'linksixAAAAA', name)
+              await call('tagAddress', 'https://two.example/', ['kept', name])
+              await call('moveBookmark', 'twiceAAAAAAA', 'menu')
+              await world.sync()
+            }
+            return fetch(address, init)
+          },
+        })
+        const before = await client.tree()
 
-      const { problems, saved } = await racing.edit(made)
-      const wanted = shown(await client.tree())
-      await world.sync()
+        const { problems, saved } = await racing.edit(made)
+        const wanted = shown(await client.tree())
+        await world.sync()
 
-      const after = await expectAgreement()
-      expect(after).toBe(wanted)
-      // Once as a title and a tag that it has changed, once as a bookmark that it has added.
-      expect(after.split(name).length).toBeGreaterThanOrEqual(4)
-      if (problems.length === 0 && !/twice/.test(pattern.source)) expect(pattern.test(after)).toBe(true)
-      await client.undo(saved!)
-      await world.sync()
-      const undone = await expectAgreement()
-      expect(undone.split(name).length).toBeGreaterThanOrEqual(4)
-      for (const id of before.items.keys()) expect(undone).toContain(id)
-      await client.edit([
-        { op: 'change', id: 'linksixAAAAA', fields: { title: 'six' } },
-        { op: 'change', id: 'linktwoAAAAA', fields: { tags: ['kept'] } },
-        { op: 'move', id: 'twiceAAAAAAA', folder: 'folderBBBBBB', after: null },
-      ])
-      await world.sync()
-    })
+        const after = await expectAgreement()
+        expect(after).toBe(wanted)
+        // Once as a title and a tag that it has changed, once as a bookmark that it has added.
+        expect(after.split(name).length).toBeGreaterThanOrEqual(4)
+        if (problems.length === 0 && !/twice/.test(pattern.source)) expect(pattern.test(after)).toBe(true)
+        await client.undo(saved!)
+        await world.sync()
+        const undone = await expectAgreement()
+        expect(undone.split(name).length).toBeGreaterThanOrEqual(4)
+        for (const id of before.items.keys()) expect(undone).toContain(id)
+        await client.edit([
+          { op: 'change', id: 'linksixAAAAA', fields: { title: 'six' } },
+          { op: 'change', id: 'linktwoAAAAA', fields: { tags: ['kept'] } },
+          { op: 'move', id: 'twiceAAAAAAA', folder: 'folderBBBBBB', after: null },
+        ])
+        await world.sync()
+      },
+    )
 
     // Keys, focus and dialogs are the browser's own.
     it('renames, moves, deletes and takes back with the keyboard in the explorer, and adds with its forms', async () => {

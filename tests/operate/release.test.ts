@@ -69,8 +69,11 @@ describe('a release', () => {
     expect(readdirSync(releaseFolder).toSorted()).toEqual(files.toSorted())
     // The tools of the packages verify what is large; a file that is missing or differs is an error.
     const small = [...lists, 'install.sh', shareFile].filter((name) => name !== 'SHA256SUMS').join('|')
-    await runProgram(['sh', '-c', `grep -E '  (${small})$' SHA256SUMS | sha256sum -c`], { cwd: releaseFolder })
-    const listed = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8').match(/(?<=  ).*$/gm)
+    await runProgram(['sh', '-c', `grep -E '  (${small})$' SHA256SUMS | sha256sum -c`], {
+      cwd: releaseFolder,
+    })
+    const sumsFile = readFileSync(join(releaseFolder, 'SHA256SUMS'), 'utf8')
+    const listed = Array.from(sumsFile.matchAll(/(?<= {2}).*$/gm), ([name]) => name)
     expect(listed).toEqual(files.filter((name) => name !== 'SHA256SUMS').toSorted())
     expect(await runProgram([join(releaseFolder, executableFile), '--version'])).toContain(product.version)
   })
@@ -408,7 +411,9 @@ describe('the Debian package', () => {
   it('contains settings that lack only the token server', async () => {
     const example = join(extracted, 'usr/share/sync-bridge/sync-bridge.ini')
 
-    const told = await runProgram(words`${extracted}/usr/bin/sync-bridge check --config ${example}`).catch(String)
+    const told = await runProgram(words`${extracted}/usr/bin/sync-bridge check --config ${example}`).catch(
+      String,
+    )
 
     expect(told).toContain('2 problems with the settings')
     expect(told).toContain('service.token_server_url: is required')
