@@ -61,7 +61,7 @@ interface Work {
   wasStored: boolean
   draft: DraftTree
   /** What the edits want in the end, by id: if it is there already, no other device has changed it. */
-  goals: Map<string, Partial<ItemFields> & { parent?: string }>
+  goals: Map<string, Partial<ItemFields> & { parent?: string; isRemoved?: boolean }>
   /** What no other device has moved within a folder, by the id of the folder. */
   unmoved: Map<string, ReadonlySet<string>>
   problems: Problem[]
@@ -71,6 +71,8 @@ function goalsOf(edits: readonly Edit[]): Work['goals'] {
   const goals: Work['goals'] = new Map()
   for (const edit of edits) {
     if (edit.op === 'add' && edit.id) goals.set(edit.id, {})
+    if (edit.op === 'remove')
+      for (const id of [edit.id, ...(edit.shown ?? [])]) goals.set(id, { ...goals.get(id), isRemoved: true })
     if (edit.op === 'move') goals.set(edit.id, { ...goals.get(edit.id), parent: edit.folder })
     if (edit.op === 'change') goals.set(edit.id, { ...goals.get(edit.id), ...normalFields(edit.fields) })
   }
@@ -103,13 +105,13 @@ function add(work: Work, edit: AddEdit): void {
   const reason = wasStored ? null : invalidity(kind, { ...given, keyword: fields.keyword })
   if (reason !== null) return invalid(reason)
   if (!hasFolder(work, edit, id, folder)) return
-  const same = isLink(kind) ? sharing(work, address, id) : []
+  const same = isLink(kind) ? giving(work, address, id) : []
   const item: Item = {
     ...blank,
     ...fields,
     id,
     kind,
-    keyword: sharedKeyword(same) || freeKeyword(work, edit, id, fields.keyword),
+    keyword: sharedKeyword(same) || freeKeyword(work, edit, fields),
     tags: sharedTags([...same, fields]),
     addedMs: edit.addedMs ?? readBookmark(record).addedMs,
     record: { ...record, id },
@@ -136,19 +138,29 @@ const blank: Item = {
 }
 
 /** The keyword, unless another address has it, which would lose it. */
-function freeKeyword(work: Work, edit: AddEdit, id: string, keyword: string): string {
-  if (keyword === '' || withNewKeyword(work, keyword).length === 0) return keyword
+function freeKeyword(work: Work, edit: AddEdit, given: Pick<ItemFields, 'address' | 'keyword'>): string {
+  const { keyword } = given
+  if (keyword === '' || withKeywordOf(work, given).length === 0) return keyword
   const message = `Added without its keyword ${JSON.stringify(keyword)}, which another address has`
-  report(work, edit, 'changed', id, message)
+  report(work, edit, 'changed', edit.id!, message)
   return ''
 }
 
-/** The bookmarks with a keyword; for an undo, only those that got it since: the others had it then, too. */
-function withNewKeyword({ draft, tree, shown, wasStored }: Work, keyword: string): Item[] {
-  const isIn = ({ items }: Tree, id: string) =>
-    normalKeyword({ keyword: items.get(id)?.keyword ?? '' }) === normalKeyword({ keyword })
-  const isNew = (id: string) => isIn(tree, id) && !isIn(shown, id)
-  return draft.withKeyword(keyword).filter(({ id }) => !wasStored || isNew(id))
+/**
+ * The bookmarks of other addresses that have the keyword of this one. For an undo, only those that got it since, or that stay because they were
+ * changed since: the others had it then, too.
+ */
+function withKeywordOf(work: Work, item: Pick<ItemFields, 'address' | 'keyword'>): Item[] {
+  const { draft, tree, shown, goals, wasStored } = work
+  const isIn = (each: Item | undefined) => each && normalKeyword(each) === normalKeyword(item)
+  const isNew = (id: string) => {
+    const [now, was] = [tree.items.get(id), shown.items.get(id)]
+    if (!isIn(now)) return false
+    const isKept = goals.get(id)?.isRemoved === true && isChanged(work, id)
+    return isKept || !isIn(was) || !sameField('address', now!, was!)
+  }
+  const others = draft.withKeyword(item.keyword).filter((each) => normalAddress(each) !== normalAddress(item))
+  return others.filter(({ id }) => !wasStored || isNew(id))
 }
 
 function change(work: Work, edit: ChangeEdit): void {
@@ -164,7 +176,7 @@ function change(work: Work, edit: ChangeEdit): void {
   const { title, address, tags, keyword } = fields
   if (title !== undefined && title !== item.title) work.draft.change(id, { title })
   const known = wasStored ? item.address : addressOf({ bmkUri: item.address })
-  if (address !== undefined && address !== known) changeAddress(work, item, address)
+  if (address !== undefined && address !== known) changeAddress(work, edit, item, address, keyword)
   const present = work.draft.get(id)!
   if (tags !== undefined || keyword !== undefined) {
     const free = keyword === undefined ? present.keyword : takeKeyword(work, edit, present, keyword)
@@ -201,8 +213,11 @@ function unconflicted(work: Work, edit: ChangeEdit): Partial<ItemFields> {
   const now = work.tree.items.get(id)
   const was = work.shown.items.get(id)
   for (const name of fieldNames) {
-    if (wanted[name] === undefined || !now || !was || sameField(name, now, was)) continue
-    if (sameField(name, now, { ...now, ...work.goals.get(id) })) continue
+    if (wanted[name] === undefined || !now || !was) continue
+    // Tags and keyword of a former address are not put back at another one.
+    const names =
+      work.wasStored && (name === 'tags' || name === 'keyword') ? [name, 'address' as const] : [name]
+    if (!hasChanged(work, id, names)) continue
     delete wanted[name]
     const message = `The ${name} of ${itemLabel(now, id)} was changed by another device meanwhile: it stays`
     report(work, edit, 'changed', id, message)
@@ -221,25 +236,28 @@ export function sameField(name: keyof ItemFields, one: ItemFields, other: ItemFi
 }
 
 /** Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark. */
-function changeAddress(work: Work, item: Item, address: string): void {
+function changeAddress(work: Work, edit: ChangeEdit, item: Item, address: string, given?: string): void {
   const { id, address: former, keyword } = item
-  const others = sharing(work, address, id).filter((other) => other.id !== id)
+  const others = giving(work, address, id)
   work.draft.change(id, { address })
   const isLast = work.draft.withAddress(former).every((other) => other.id === id)
-  setShared(work, work.draft.get(id)!, {
+  const moved = work.draft.get(id)!
+  const isPutBack = work.wasStored && given === undefined && !hasChanged(work, id, ['keyword'])
+  const own = isPutBack ? takeKeyword(work, edit, moved, keyword) : isLast ? keyword : ''
+  setShared(work, moved, {
     tags: sharedTags([...others, item]),
-    keyword: sharedKeyword(others) || (isLast || work.wasStored ? keyword : ''),
+    keyword: sharedKeyword(others) || own,
   })
 }
 
 /** Takes a keyword from the bookmarks of other addresses; an undo leaves it to those that got it since. Returns the one that the item gets. */
 function takeKeyword(work: Work, edit: ChangeEdit, item: Item, keyword: string): string {
   if (keyword === '') return ''
-  const others = withNewKeyword(work, keyword).filter((other) => normalAddress(other) !== normalAddress(item))
+  const others = withKeywordOf(work, { ...item, keyword })
   if (work.wasStored && others.length > 0) {
     const message = `${itemLabel(item, item.id)} does not get its keyword ${JSON.stringify(keyword)} back, which another address has`
     report(work, edit, 'changed', item.id, message)
-    return item.keyword
+    return ''
   }
   for (const { id } of others) work.draft.change(id, { keyword: '' })
   return keyword
@@ -250,14 +268,24 @@ function takeKeyword(work: Work, edit: ChangeEdit, item: Item, keyword: string):
  * disagreed: there, only those share that others have added or changed since.
  */
 function sharing(work: Work, address: string, own: string): Item[] {
-  const { draft, tree, shown, goals, wasStored } = work
-  const same = draft.withAddress(address)
-  const isLater = (id: string) =>
-    tree.items.has(id) && (shown.items.has(id) ? hasChanged(work, id, sharedNames) : !goals.has(id))
-  return wasStored ? same.filter(({ id }) => id === own || isLater(id)) : same
+  const same = work.draft.withAddress(address)
+  if (!work.wasStored || isLater(work, own)) return same
+  return same.filter(({ id }) => id === own || isLater(work, id))
 }
 
-const sharedNames = ['address', 'tags', 'keyword'] as const
+/** The bookmarks of which one that comes to their address gets tags and keyword. */
+function giving(work: Work, address: string, own: string): Item[] {
+  const isLeaving = (id: string) => work.wasStored && work.goals.get(id)?.isRemoved === true
+  return sharing(work, address, own).filter(({ id }) => id !== own && !isLeaving(id))
+}
+
+/** Whether a bookmark was not at its address, or not with its tags and keyword, when what an undo puts back was there. */
+function isLater(work: Work, id: string): boolean {
+  const { tree, shown, goals } = work
+  if (!tree.items.has(id)) return false
+  if (!shown.items.has(id)) return !goals.has(id)
+  return goals.get(id)?.isRemoved === true || hasChanged(work, id, ['address', 'tags', 'keyword'])
+}
 
 /** Sets tags and keyword of a bookmark, and of all others of its address. */
 function setShared(work: Work, one: Item, shared: Pick<ItemFields, 'tags' | 'keyword'>): void {
@@ -277,12 +305,15 @@ function sharedKeyword(items: Item[]): string {
   return items.find(({ keyword }) => keyword !== '')?.keyword ?? ''
 }
 
-/** A written bookmark must have what the others of its address have: Firefox would take it from them. */
+/**
+ * A written bookmark must have what the others of its address have: Firefox would take it from them. What an undo puts back may disagree as it
+ * did before.
+ */
 function shareFields(work: Work): void {
   const { draft } = work
   for (const { id, address } of draft.changed()) {
-    const same = address === '' ? [] : sharing(work, address, id)
-    if (same.length < 2) continue
+    const same = address === '' ? [] : draft.withAddress(address)
+    if (same.length < 2 || (work.wasStored && !same.some((each) => isLater(work, each.id)))) continue
     const tags = sharedTags(same)
     const keyword = sharedKeyword(same)
     const item = draft.get(id)!

@@ -39,8 +39,11 @@ export function editsBetween(shown: Tree, given: WantedTree, wasStored = false):
   // First, because a bookmark takes its tags to its new address, and gives none to bookmarks that are added to the former one.
   const hasAddress = (edit: Edit) => edit.op === 'change' && edit.fields.address !== undefined
   const addresses = changes.filter(hasAddress)
+  // A keyword must be free before another bookmark has it again.
+  const isFreeing = (edit: Edit) => wasStored && edit.op === 'change' && edit.fields.keyword === ''
   const others = changes.filter((edit) => !hasAddress(edit))
-  const edits = [...addresses, ...places, ...others, ...removals(shown, wanted)]
+  const [first, last] = [others.filter(isFreeing), others.filter((edit) => !isFreeing(edit))]
+  const edits = [...first, ...addresses, ...places, ...last, ...removals(shown, wanted)]
   const result = applyEdits(shown, edits, shown, wasStored).tree
   for (const [item, fields] of sharedChanges(result, wanted, isSame))
     edits.push({ op: 'change', id: item.id, fields, ...formOf(item) })

@@ -418,6 +418,23 @@ describe('undo', () => {
     expect(await account.clear('d')).toMatchObject({ title: 'Title d' })
   })
 
+  it('leaves a keyword to what has come to its address since, and says so', async () => {
+    const account = await newAccount()
+    await account.client.edit([{ op: 'change', id: 'a', fields: { keyword: 'k' } }])
+    const { saved } = await account.client.edit([
+      { op: 'change', id: 'a', fields: { address: 'https://new.example/' } },
+    ])
+    await account.client.edit([{ op: 'add', id: 'n', address: 'https://new.example/', tags: ['t'] }])
+
+    const { problems } = await account.client.undo(saved!)
+
+    expect(problems.map(({ message }) => message)).toEqual([
+      '"Title a" does not get its keyword "k" back, which another address has',
+    ])
+    const [a, n] = [await account.clear('a'), await account.clear('n')]
+    expect([a!.bmkUri, a!.keyword, n!.keyword]).toEqual(['https://a.example/', undefined, 'k'])
+  })
+
   it('works with new keys, and refuses what belongs to another account', async () => {
     const account = await newAccount()
     const before = await account.shape()

@@ -82,6 +82,9 @@ def _goals_of(edits: Sequence[Edit]) -> dict[str, dict[str, Any]]:
     for edit in edits:
         if isinstance(edit, AddEdit):
             goals[edit.id] = {}
+        elif isinstance(edit, RemoveEdit):
+            for each in (edit.id, *(edit.shown or ())):
+                goals.setdefault(each, {})["is_removed"] = True
         elif isinstance(edit, MoveEdit):
             goals.setdefault(edit.id, {})["parent"] = edit.folder
         elif isinstance(edit, ChangeEdit):
@@ -113,7 +116,7 @@ def _add(work: _Work, edit: AddEdit) -> None:
         return invalid(reason)
     if not _has_folder(work, edit, edit.id, edit.folder):
         return None
-    same = _sharing(work, address, edit.id) if has_address else []
+    same = _giving(work, address, edit.id) if has_address else []
     record = edit.record or {}
     item = Item(
         id=edit.id,
@@ -121,7 +124,7 @@ def _add(work: _Work, edit: AddEdit) -> None:
         title=fields["title"],
         address=address,
         tags=_shared_tags([*(other.tags for other in same), fields["tags"]]),
-        keyword=_shared_keyword(same) or _free_keyword(work, edit, fields["keyword"]),
+        keyword=_shared_keyword(same) or _free_keyword(work, edit, address, fields["keyword"]),
         added_ms=read_bookmark(record).added_ms if edit.added_ms is None else edit.added_ms,
         record={**record, "id": edit.id},
         version=version_of(work.tree, edit.id),
@@ -131,25 +134,33 @@ def _add(work: _Work, edit: AddEdit) -> None:
     return None
 
 
-def _free_keyword(work: _Work, edit: AddEdit, keyword: str) -> str:
+def _free_keyword(work: _Work, edit: AddEdit, address: str, keyword: str) -> str:
     """The keyword, unless another address has it, which would lose it."""
-    if keyword == "" or not _with_new_keyword(work, keyword):
+    if keyword == "" or not _with_keyword_of(work, address, keyword):
         return keyword
     work.report(edit, "changed", edit.id, f"Added without its keyword {quoted(keyword)}, which another address has")
     return ""
 
 
-def _with_new_keyword(work: _Work, keyword: str) -> list[Item]:
-    """The bookmarks with a keyword; for an undo, only those that got it since: the others had it then, too."""
-    found = work.draft.with_keyword(keyword)
-    if not work.was_stored:
-        return found
+def _with_keyword_of(work: _Work, address: str, keyword: str) -> list[Item]:
+    """The bookmarks of addresses other than this one that have the keyword.
 
-    def is_in(tree: Tree, item: Item) -> bool:
-        known = tree.items.get(item.id)
-        return known is not None and normal_keyword(known) == trimmed(keyword).lower()
+    For an undo, only those that got it since, or that stay because they were changed since: the others had it then, too.
+    """
 
-    return [item for item in found if is_in(work.tree, item) and not is_in(work.shown, item)]
+    def is_in(item: Item | None) -> bool:
+        return item is not None and normal_keyword(item) == trimmed(keyword).lower()
+
+    def is_new(item_id: str) -> bool:
+        now, was = work.tree.items.get(item_id), work.shown.items.get(item_id)
+        if now is None or not is_in(now):
+            return False
+        is_kept = work.goals.get(item_id, {}).get("is_removed") is True and _is_changed(work, item_id)
+        return is_kept or was is None or not is_in(was) or not same_field("address", now, was)
+
+    own = address_of({"bmkUri": address})
+    others = [item for item in work.draft.with_keyword(keyword) if normal_address(item) != own]
+    return [item for item in others if not work.was_stored or is_new(item.id)]
 
 
 def _change(work: _Work, edit: ChangeEdit) -> None:
@@ -165,7 +176,7 @@ def _change(work: _Work, edit: ChangeEdit) -> None:
         work.draft.change(edit.id, title=wanted["title"])
     known = item.address if work.was_stored else address_of({"bmkUri": item.address})
     if "address" in wanted and wanted["address"] != known:
-        _change_address(work, item, wanted["address"])
+        _change_address(work, edit, item, wanted["address"], "keyword" in wanted)
     present = work.draft.get(edit.id) or item
     if "tags" in wanted or "keyword" in wanted:
         keyword = _take_keyword(work, edit, present, wanted["keyword"]) if "keyword" in wanted else present.keyword
@@ -189,9 +200,11 @@ def _unconflicted(work: _Work, edit: ChangeEdit) -> dict[str, Any]:
     wanted = {name: value for name, value in fields.items() if value is not None}
     now, was = work.tree.items.get(edit.id), work.shown.items.get(edit.id)
     for name in _FIELDS:
-        if name not in wanted or now is None or was is None or same_field(name, now, was):
+        if name not in wanted or now is None or was is None:
             continue
-        if same_field(name, now, _with_goal(now, work.goals.get(edit.id, {}))):
+        # Tags and keyword of a former address are not put back at another one.
+        is_of_address = work.was_stored and name in ("tags", "keyword")
+        if not _has_changed(work, edit.id, (name, "address") if is_of_address else (name,)):
             continue
         del wanted[name]
         message = f"The {name} of {item_label(now, edit.id)} was changed {_ELSEWHERE}: it stays"
@@ -209,25 +222,28 @@ def same_field(name: str, one: Item, other: Item) -> bool:
     return same_tags(left, right) if name == "tags" else bool(left == right)
 
 
-def _change_address(work: _Work, item: Item, address: str) -> None:
+def _change_address(work: _Work, edit: ChangeEdit, item: Item, address: str, is_given: bool) -> None:
     """Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark."""
-    others = [other for other in _sharing(work, address, item.id) if other.id != item.id]
+    others = _giving(work, address, item.id)
     work.draft.change(item.id, address=address)
     is_last = all(other.id == item.id for other in work.draft.with_address(item.address))
     tags = _shared_tags([*(other.tags for other in others), item.tags])
-    keyword = _shared_keyword(others) or (item.keyword if is_last or work.was_stored else "")
-    _set_shared(work, work.draft.get(item.id) or item, tags, keyword)
+    moved = work.draft.get(item.id) or item
+    own = item.keyword if is_last else ""
+    if work.was_stored and not is_given and not _has_changed(work, item.id, ("keyword",)):
+        own = _take_keyword(work, edit, moved, item.keyword)
+    _set_shared(work, moved, tags, _shared_keyword(others) or own)
 
 
 def _take_keyword(work: _Work, edit: ChangeEdit, item: Item, keyword: str) -> str:
     """Takes a keyword from the bookmarks of other addresses; an undo leaves it to those that got it since. Returns the one that the item gets."""
     if keyword == "":
         return ""
-    others = [other for other in _with_new_keyword(work, keyword) if normal_address(other) != normal_address(item)]
+    others = _with_keyword_of(work, item.address, keyword)
     if work.was_stored and others:
         message = f"{item_label(item, item.id)} does not get its keyword {quoted(keyword)} back, which another address has"
         work.report(edit, "changed", item.id, message)
-        return item.keyword
+        return ""
     for other in others:
         work.draft.change(other.id, keyword="")
     return keyword
@@ -239,13 +255,28 @@ def _sharing(work: _Work, address: str, own: str) -> list[Item]:
     An undo puts back what each had, also if they disagreed: there, only those share that others have added or changed since.
     """
     same = work.draft.with_address(address)
+    if not work.was_stored or _is_later(work, own):
+        return same
+    return [item for item in same if item.id == own or _is_later(work, item.id)]
 
-    def is_later(item_id: str) -> bool:
-        if item_id in work.shown.items:
-            return _has_changed(work, item_id, ("address", "tags", "keyword"))
-        return item_id in work.tree.items and item_id not in work.goals
 
-    return [item for item in same if item.id == own or is_later(item.id)] if work.was_stored else same
+def _giving(work: _Work, address: str, own: str) -> list[Item]:
+    """The bookmarks of which one that comes to their address gets tags and keyword."""
+
+    def is_leaving(item_id: str) -> bool:
+        return work.was_stored and work.goals.get(item_id, {}).get("is_removed") is True
+
+    return [item for item in _sharing(work, address, own) if item.id != own and not is_leaving(item.id)]
+
+
+def _is_later(work: _Work, item_id: str) -> bool:
+    """Whether a bookmark was not at its address, or not with its tags and keyword, when what an undo puts back was there."""
+    if item_id not in work.tree.items:
+        return False
+    if item_id not in work.shown.items:
+        return item_id not in work.goals
+    is_removed = work.goals.get(item_id, {}).get("is_removed") is True
+    return is_removed or _has_changed(work, item_id, ("address", "tags", "keyword"))
 
 
 def _set_shared(work: _Work, one: Item, tags: Sequence[str], keyword: str) -> None:
@@ -266,10 +297,13 @@ def _shared_keyword(items: Sequence[Item]) -> str:
 
 
 def _share_fields(work: _Work) -> None:
-    """A written bookmark must have what the others of its address have: Firefox would take it from them."""
+    """A written bookmark must have what the others of its address have: Firefox would take it from them.
+
+    What an undo puts back may disagree as it did before.
+    """
     for item in work.draft.changed():
-        same = [] if item.address == "" else _sharing(work, item.address, item.id)
-        if len(same) < 2:
+        same = [] if item.address == "" else work.draft.with_address(item.address)
+        if len(same) < 2 or (work.was_stored and not any(_is_later(work, each.id) for each in same)):
             continue
         tags = _shared_tags([each.tags for each in same])
         keyword = _shared_keyword(same)

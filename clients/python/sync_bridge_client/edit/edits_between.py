@@ -53,7 +53,10 @@ def edits_between(shown: Tree, wanted: Tree, was_stored: bool = False) -> list[E
     # First, because a bookmark takes its tags to its new address, and gives none to bookmarks that are added to the former one.
     addresses = [edit for edit in changes if "address" in edit.fields]
     others = [edit for edit in changes if "address" not in edit.fields]
-    edits: list[Edit] = [*addresses, *places, *others, *_removals(shown, wanted)]
+    # A keyword must be free before another bookmark has it again.
+    first = [edit for edit in others if was_stored and edit.fields.get("keyword") == ""]
+    last = [edit for edit in others if not was_stored or edit.fields.get("keyword") != ""]
+    edits: list[Edit] = [*first, *addresses, *places, *last, *_removals(shown, wanted)]
     result = apply_edits(shown, edits, was_stored=was_stored).tree
     shared = _shared_changes(result, wanted, is_same)
     return [*edits, *(ChangeEdit(item.id, fields, form_of(item)) for item, fields in shared)]
