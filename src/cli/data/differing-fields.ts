@@ -1,4 +1,4 @@
-import { sameField } from '../../client/edit/apply-edits.ts'
+import { sameField } from '../../client/edit/work.ts'
 import type { Item, Tree } from '../../client/edit/tree.ts'
 import { textOf, type Fields } from '../../client/fields.ts'
 

@@ -1,6 +1,7 @@
 import { addressOf } from '../../client/addresses.ts'
 import { strayFolder, topId } from '../../client/bookmark-places.ts'
-import { sameField, sharedTags } from '../../client/edit/apply-edits.ts'
+import { sharedTags } from '../../client/edit/shared-fields.ts'
+import { sameField } from '../../client/edit/work.ts'
 import { normalKeyword } from '../../client/edit/draft-tree.ts'
 import { isRoot, type ItemFields } from '../../client/edit/edit.ts'
 import type { WantedTree } from '../../client/edit/edits-between.ts'

@@ -1,13 +1,12 @@
 import { addressOf } from '../addresses.ts'
 import { readBookmark } from '../record-readers.ts'
 import { textOf } from '../fields.ts'
-import { DraftTree, normalAddress, normalKeyword } from './draft-tree.ts'
+import { DraftTree } from './draft-tree.ts'
 import {
   invalidity,
   isRoot,
   itemLabel,
   normalFields,
-  uniqueTags,
   type AddEdit,
   type ChangeEdit,
   type Edit,
@@ -18,7 +17,18 @@ import {
   type RemoveEdit,
 } from './edit.ts'
 import { stayingChildren } from './order.ts'
-import { below, isLink, sameTags, versionOf, type Item, type Tree } from './tree.ts'
+import {
+  changeAddress,
+  freeKeyword,
+  giving,
+  setShared,
+  sharedKeyword,
+  sharedTags,
+  shareFields,
+  takeKeyword,
+} from './shared-fields.ts'
+import { below, isLink, versionOf, type Item, type Tree } from './tree.ts'
+import { fieldNames, goalsOf, hasChanged, isChanged, report, type Work } from './work.ts'
 import type { ClearRecord } from '../crypto.ts'
 
 /** The result of applying edits. */
@@ -52,35 +62,6 @@ export function applyEdits(
   }
   shareFields(work)
   return { tree: work.draft.finish(), problems: work.problems }
-}
-
-interface Work {
-  tree: Tree
-  shown: Tree
-  edits: readonly Edit[]
-  wasStored: boolean
-  draft: DraftTree
-  /** What the edits want in the end, by id: if it is there already, no other device has changed it. */
-  goals: Map<string, Partial<ItemFields> & { parent?: string; isRemoved?: boolean }>
-  /** What no other device has moved within a folder, by the id of the folder. */
-  unmoved: Map<string, ReadonlySet<string>>
-  problems: Problem[]
-}
-
-function goalsOf(edits: readonly Edit[]): Work['goals'] {
-  const goals: Work['goals'] = new Map()
-  for (const edit of edits) {
-    if (edit.op === 'add' && edit.id) goals.set(edit.id, {})
-    if (edit.op === 'remove')
-      for (const id of [edit.id, ...(edit.shown ?? [])]) goals.set(id, { ...goals.get(id), isRemoved: true })
-    if (edit.op === 'move') goals.set(edit.id, { ...goals.get(edit.id), parent: edit.folder })
-    if (edit.op === 'change') goals.set(edit.id, { ...goals.get(edit.id), ...normalFields(edit.fields) })
-  }
-  return goals
-}
-
-function report({ problems }: Work, edit: Edit, code: ProblemCode, id: string, message: string): void {
-  problems.push({ code, edit, id, message })
 }
 
 function add(work: Work, edit: AddEdit): void {
@@ -135,32 +116,6 @@ const blank: Item = {
   children: [],
   record: { id: '' },
   version: null,
-}
-
-/** The keyword, unless another address has it, which would lose it. */
-function freeKeyword(work: Work, edit: AddEdit, given: Pick<ItemFields, 'address' | 'keyword'>): string {
-  const { keyword } = given
-  if (keyword === '' || withKeywordOf(work, given).length === 0) return keyword
-  const message = `Added without its keyword ${JSON.stringify(keyword)}, which another address has`
-  report(work, edit, 'changed', edit.id!, message)
-  return ''
-}
-
-/**
- * The bookmarks of other addresses that have the keyword of this one. For an undo, only those that got it since, or that stay because they were
- * changed since: the others had it then, too.
- */
-function withKeywordOf(work: Work, item: Pick<ItemFields, 'address' | 'keyword'>): Item[] {
-  const { draft, tree, shown, goals, wasStored } = work
-  const isIn = (each: Item | undefined) => each && normalKeyword(each) === normalKeyword(item)
-  const isNew = (id: string) => {
-    const [now, was] = [tree.items.get(id), shown.items.get(id)]
-    if (!isIn(now)) return false
-    const isKept = goals.get(id)?.isRemoved === true && isChanged(work, id)
-    return isKept || !isIn(was) || !sameField('address', now!, was!)
-  }
-  const others = draft.withKeyword(item.keyword).filter((each) => normalAddress(each) !== normalAddress(item))
-  return others.filter(({ id }) => !wasStored || isNew(id))
 }
 
 function change(work: Work, edit: ChangeEdit): void {
@@ -223,102 +178,6 @@ function unconflicted(work: Work, edit: ChangeEdit): Partial<ItemFields> {
     report(work, edit, 'changed', id, message)
   }
   return wanted
-}
-
-const fieldNames = ['title', 'address', 'tags', 'keyword'] as const
-
-/** Whether two states of an item have the same value of a field, in the form that Firefox stores. */
-export function sameField(name: keyof ItemFields, one: ItemFields, other: ItemFields): boolean {
-  if (one[name] === other[name]) return true
-  if (name === 'tags') return sameTags(uniqueTags(one.tags), uniqueTags(other.tags))
-  if (name === 'title') return false
-  return normalFields({ [name]: one[name] })[name] === normalFields({ [name]: other[name] })[name]
-}
-
-/** Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark. */
-function changeAddress(work: Work, edit: ChangeEdit, item: Item, address: string, given?: string): void {
-  const { id, address: former, keyword } = item
-  const others = giving(work, address, id)
-  work.draft.change(id, { address })
-  const isLast = work.draft.withAddress(former).every((other) => other.id === id)
-  const moved = work.draft.get(id)!
-  const isPutBack = work.wasStored && given === undefined && !hasChanged(work, id, ['keyword'])
-  const own = isPutBack ? takeKeyword(work, edit, moved, keyword) : isLast ? keyword : ''
-  setShared(work, moved, {
-    tags: sharedTags([...others, item]),
-    keyword: sharedKeyword(others) || own,
-  })
-}
-
-/** Takes a keyword from the bookmarks of other addresses; an undo leaves it to those that got it since. Returns the one that the item gets. */
-function takeKeyword(work: Work, edit: ChangeEdit, item: Item, keyword: string): string {
-  if (keyword === '') return ''
-  const others = withKeywordOf(work, { ...item, keyword })
-  if (work.wasStored && others.length > 0) {
-    const message = `${itemLabel(item, item.id)} does not get its keyword ${JSON.stringify(keyword)} back, which another address has`
-    report(work, edit, 'changed', item.id, message)
-    return ''
-  }
-  for (const { id } of others) work.draft.change(id, { keyword: '' })
-  return keyword
-}
-
-/**
- * The bookmarks that share the tags and the keyword of an address, the one with this id included. An undo puts back what each had, also if they
- * disagreed: there, only those share that others have added or changed since.
- */
-function sharing(work: Work, address: string, own: string): Item[] {
-  const same = work.draft.withAddress(address)
-  if (!work.wasStored || isLater(work, own)) return same
-  return same.filter(({ id }) => id === own || isLater(work, id))
-}
-
-/** The bookmarks of which one that comes to their address gets tags and keyword. */
-function giving(work: Work, address: string, own: string): Item[] {
-  const isLeaving = (id: string) => work.wasStored && work.goals.get(id)?.isRemoved === true
-  return sharing(work, address, own).filter(({ id }) => id !== own && !isLeaving(id))
-}
-
-/** Whether a bookmark was not at its address, or not with its tags and keyword, when what an undo puts back was there. */
-function isLater(work: Work, id: string): boolean {
-  const { tree, shown, goals } = work
-  if (!tree.items.has(id)) return false
-  if (!shown.items.has(id)) return !goals.has(id)
-  return goals.get(id)?.isRemoved === true || hasChanged(work, id, ['address', 'tags', 'keyword'])
-}
-
-/** Sets tags and keyword of a bookmark, and of all others of its address. */
-function setShared(work: Work, one: Item, shared: Pick<ItemFields, 'tags' | 'keyword'>): void {
-  const { tags, keyword } = shared
-  for (const item of one.address === '' ? [one] : sharing(work, one.address, one.id))
-    if (!sameTags(item.tags, tags) || item.keyword !== keyword) work.draft.change(item.id, { tags, keyword })
-}
-
-/** The tags of all; as they are if all have the same. */
-export function sharedTags(items: readonly Pick<ItemFields, 'tags'>[]): readonly string[] {
-  const { tags } = items.at(-1)!
-  const isShared = items.every((item) => sameTags(item.tags, tags))
-  return isShared ? tags : uniqueTags(items.flatMap((item) => item.tags))
-}
-
-function sharedKeyword(items: Item[]): string {
-  return items.find(({ keyword }) => keyword !== '')?.keyword ?? ''
-}
-
-/**
- * A written bookmark must have what the others of its address have: Firefox would take it from them. What an undo puts back may disagree as it
- * did before.
- */
-function shareFields(work: Work): void {
-  const { draft } = work
-  for (const { id, address } of draft.changed()) {
-    const same = address === '' ? [] : draft.withAddress(address)
-    if (same.length < 2 || (work.wasStored && !same.some((each) => isLater(work, each.id)))) continue
-    const tags = sharedTags(same)
-    const keyword = sharedKeyword(same)
-    const item = draft.get(id)!
-    if (!sameTags(item.tags, tags) || item.keyword !== keyword) draft.change(id, { tags, keyword })
-  }
 }
 
 function move(work: Work, edit: MoveEdit): void {
@@ -400,25 +259,6 @@ function remove(work: Work, edit: RemoveEdit): void {
     else draft.remove(child)
   }
   if (!kept.has(id)) draft.remove(id)
-}
-
-/** Whether another device has changed an item since it was shown. */
-function isChanged(work: Work, id: string): boolean {
-  const now = work.tree.items.get(id)
-  const was = work.shown.items.get(id)
-  if (now && was && now.parent !== was.parent && now.parent !== work.goals.get(id)?.parent) return true
-  return hasChanged(work, id, fieldNames)
-}
-
-/** Whether another device has changed one of these fields. */
-function hasChanged({ tree, shown, goals }: Work, id: string, names: readonly (keyof ItemFields)[]): boolean {
-  const now = tree.items.get(id)
-  const was = shown.items.get(id)
-  if (now === was || !now || !was) return false
-  const goal = goals.get(id) ?? {}
-  const isOurs = (name: keyof ItemFields) =>
-    goal[name] !== undefined && sameField(name, now, { ...now, ...goal })
-  return names.some((name) => !sameField(name, now, was) && !isOurs(name))
 }
 
 function existing(work: Work, edit: Edit, id: string): Item | undefined {

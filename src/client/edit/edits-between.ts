@@ -1,5 +1,6 @@
 import { isRoot, type Edit, type ItemFields, type Place } from './edit.ts'
-import { applyEdits, sameField } from './apply-edits.ts'
+import { applyEdits } from './apply-edits.ts'
+import { sameField } from './work.ts'
 import { normalAddress, normalKeyword } from './draft-tree.ts'
 import { rootTitles } from '../bookmark-places.ts'
 import { stayingChildren } from './order.ts'

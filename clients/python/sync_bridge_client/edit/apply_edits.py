@@ -1,13 +1,13 @@
 """Applies edits to a tree."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..addresses import address_of
 from ..engines import read_bookmark
-from ..fields import quoted, text_of, trimmed
-from .draft_tree import DraftTree, normal_address, normal_keyword
+from ..fields import text_of
+from .draft_tree import DraftTree
 from .edits import (
     AddEdit,
     ChangeEdit,
@@ -20,12 +20,12 @@ from .edits import (
     is_root,
     item_label,
     normal_fields,
-    unique_tags,
 )
 from .order import staying_children
-from .tree import Item, Tree, below, is_link, same_tags, version_of
+from .shared_fields import change_address, free_keyword, giving, set_shared, share_fields, shared_keyword, shared_tags, take_keyword
+from .tree import Item, Tree, below, is_link, version_of
+from .work import FIELDS, Work, goals_of, has_changed, is_changed
 
-_FIELDS = ("title", "address", "tags", "keyword")
 _ELSEWHERE = "by another device meanwhile"
 
 
@@ -45,7 +45,7 @@ def apply_edits(tree: Tree, edits: Sequence[Edit], shown: Tree | None = None, wa
     and stays. `was_stored`: whether what the edits set was stored before, as in an undo: it is not checked as new input, and written as it
     was.
     """
-    work = _Work(tree, shown or tree, edits, was_stored, DraftTree(tree), _goals_of(edits))
+    work = Work(tree, shown or tree, edits, was_stored, DraftTree(tree), goals_of(edits))
     for edit in edits:
         match edit:
             case AddEdit():
@@ -56,43 +56,11 @@ def apply_edits(tree: Tree, edits: Sequence[Edit], shown: Tree | None = None, wa
                 _move(work, edit)
             case RemoveEdit():
                 _remove(work, edit)
-    _share_fields(work)
+    share_fields(work)
     return Applied(work.draft.finish(), work.problems)
 
 
-@dataclass
-class _Work:
-    tree: Tree
-    shown: Tree
-    edits: Sequence[Edit]
-    was_stored: bool
-    draft: DraftTree
-    # What the edits want in the end, by id: if it is there already, no other device has changed it.
-    goals: dict[str, dict[str, Any]]
-    # What no other device has moved within a folder, by the id of the folder.
-    unmoved: dict[str, set[str]] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    def report(self, edit: Edit, code: ProblemCode, item_id: str, message: str) -> None:
-        self.problems.append(Problem(code, edit, item_id, message))
-
-
-def _goals_of(edits: Sequence[Edit]) -> dict[str, dict[str, Any]]:
-    goals: dict[str, dict[str, Any]] = {}
-    for edit in edits:
-        if isinstance(edit, AddEdit):
-            goals[edit.id] = {}
-        elif isinstance(edit, RemoveEdit):
-            for each in (edit.id, *(edit.shown or ())):
-                goals.setdefault(each, {})["is_removed"] = True
-        elif isinstance(edit, MoveEdit):
-            goals.setdefault(edit.id, {})["parent"] = edit.folder
-        elif isinstance(edit, ChangeEdit):
-            goals.setdefault(edit.id, {}).update(normal_fields(edit.fields))
-    return goals
-
-
-def _add(work: _Work, edit: AddEdit) -> None:
+def _add(work: Work, edit: AddEdit) -> None:
     draft, kind = work.draft, edit.kind
 
     def invalid(reason: str) -> None:
@@ -116,54 +84,25 @@ def _add(work: _Work, edit: AddEdit) -> None:
         return invalid(reason)
     if not _has_folder(work, edit, edit.id, edit.folder):
         return None
-    same = _giving(work, address, edit.id) if has_address else []
+    same = giving(work, address, edit.id) if has_address else []
     record = edit.record or {}
     item = Item(
         id=edit.id,
         kind=kind,
         title=fields["title"],
         address=address,
-        tags=_shared_tags([*(other.tags for other in same), fields["tags"]]),
-        keyword=_shared_keyword(same) or _free_keyword(work, edit, address, fields["keyword"]),
+        tags=shared_tags([*(other.tags for other in same), fields["tags"]]),
+        keyword=shared_keyword(same) or free_keyword(work, edit, address, fields["keyword"]),
         added_ms=read_bookmark(record).added_ms if edit.added_ms is None else edit.added_ms,
         record={**record, "id": edit.id},
         version=version_of(work.tree, edit.id),
     )
     draft.add(item, edit.folder, edit.after, edit.before)
-    _set_shared(work, item, item.tags, item.keyword)
+    set_shared(work, item, item.tags, item.keyword)
     return None
 
 
-def _free_keyword(work: _Work, edit: AddEdit, address: str, keyword: str) -> str:
-    """The keyword, unless another address has it, which would lose it."""
-    if keyword == "" or not _with_keyword_of(work, address, keyword):
-        return keyword
-    work.report(edit, "changed", edit.id, f"Added without its keyword {quoted(keyword)}, which another address has")
-    return ""
-
-
-def _with_keyword_of(work: _Work, address: str, keyword: str) -> list[Item]:
-    """The bookmarks of addresses other than this one that have the keyword.
-
-    For an undo, only those that got it since, or that stay because they were changed since: the others had it then, too.
-    """
-
-    def is_in(item: Item | None) -> bool:
-        return item is not None and normal_keyword(item) == trimmed(keyword).lower()
-
-    def is_new(item_id: str) -> bool:
-        now, was = work.tree.items.get(item_id), work.shown.items.get(item_id)
-        if now is None or not is_in(now):
-            return False
-        is_kept = work.goals.get(item_id, {}).get("is_removed") is True and _is_changed(work, item_id)
-        return is_kept or was is None or not is_in(was) or not same_field("address", now, was)
-
-    own = address_of({"bmkUri": address})
-    others = [item for item in work.draft.with_keyword(keyword) if normal_address(item) != own]
-    return [item for item in others if not work.was_stored or is_new(item.id)]
-
-
-def _change(work: _Work, edit: ChangeEdit) -> None:
+def _change(work: Work, edit: ChangeEdit) -> None:
     item = _existing(work, edit, edit.id)
     if item is None:
         return
@@ -176,15 +115,15 @@ def _change(work: _Work, edit: ChangeEdit) -> None:
         work.draft.change(edit.id, title=wanted["title"])
     known = item.address if work.was_stored else address_of({"bmkUri": item.address})
     if "address" in wanted and wanted["address"] != known:
-        _change_address(work, edit, item, wanted["address"], "keyword" in wanted)
+        change_address(work, edit, item, wanted["address"], "keyword" in wanted)
     present = work.draft.get(edit.id) or item
     if "tags" in wanted or "keyword" in wanted:
-        keyword = _take_keyword(work, edit, present, wanted["keyword"]) if "keyword" in wanted else present.keyword
-        _set_shared(work, present, wanted.get("tags", present.tags), keyword)
-    _take_form(work, edit, ["bmkUri" if name == "address" else name for name in _FIELDS if name in wanted])
+        keyword = take_keyword(work, edit, present, wanted["keyword"]) if "keyword" in wanted else present.keyword
+        set_shared(work, present, wanted.get("tags", present.tags), keyword)
+    _take_form(work, edit, ["bmkUri" if name == "address" else name for name in FIELDS if name in wanted])
 
 
-def _take_form(work: _Work, edit: ChangeEdit | MoveEdit, names: Sequence[str]) -> None:
+def _take_form(work: Work, edit: ChangeEdit | MoveEdit, names: Sequence[str]) -> None:
     """Gives fields that were put back the form that they had: None, "" and no field are the same in an item."""
     item = work.draft.get(edit.id)
     if edit.record is None or item is None or item is work.tree.items.get(edit.id):
@@ -194,17 +133,17 @@ def _take_form(work: _Work, edit: ChangeEdit | MoveEdit, names: Sequence[str]) -
     work.draft.change(edit.id, record={**others, **stored})
 
 
-def _unconflicted(work: _Work, edit: ChangeEdit) -> dict[str, Any]:
+def _unconflicted(work: Work, edit: ChangeEdit) -> dict[str, Any]:
     """The fields to change, without those that another device has changed, which are reported."""
     fields = edit.fields if work.was_stored else normal_fields(edit.fields)
     wanted = {name: value for name, value in fields.items() if value is not None}
     now, was = work.tree.items.get(edit.id), work.shown.items.get(edit.id)
-    for name in _FIELDS:
+    for name in FIELDS:
         if name not in wanted or now is None or was is None:
             continue
         # Tags and keyword of a former address are not put back at another one.
         is_of_address = work.was_stored and name in ("tags", "keyword")
-        if not _has_changed(work, edit.id, (name, "address") if is_of_address else (name,)):
+        if not has_changed(work, edit.id, (name, "address") if is_of_address else (name,)):
             continue
         del wanted[name]
         message = f"The {name} of {item_label(now, edit.id)} was changed {_ELSEWHERE}: it stays"
@@ -212,107 +151,7 @@ def _unconflicted(work: _Work, edit: ChangeEdit) -> dict[str, Any]:
     return wanted
 
 
-def _with_goal(item: Item, goal: Mapping[str, Any]) -> Item:
-    return replace(item, **{name: goal[name] for name in _FIELDS if goal.get(name) is not None})
-
-
-def same_field(name: str, one: Item, other: Item) -> bool:
-    """Whether two states of an item have the same value of a field, in the form that Firefox stores."""
-    left, right = (normal_fields({name: getattr(item, name)})[name] for item in (one, other))
-    return same_tags(left, right) if name == "tags" else bool(left == right)
-
-
-def _change_address(work: _Work, edit: ChangeEdit, item: Item, address: str, is_given: bool) -> None:
-    """Moves a bookmark to another address, as Firefox does: its tags go along, and so does its keyword if it was the last bookmark."""
-    others = _giving(work, address, item.id)
-    work.draft.change(item.id, address=address)
-    is_last = all(other.id == item.id for other in work.draft.with_address(item.address))
-    tags = _shared_tags([*(other.tags for other in others), item.tags])
-    moved = work.draft.get(item.id) or item
-    own = item.keyword if is_last else ""
-    if work.was_stored and not is_given and not _has_changed(work, item.id, ("keyword",)):
-        own = _take_keyword(work, edit, moved, item.keyword)
-    _set_shared(work, moved, tags, _shared_keyword(others) or own)
-
-
-def _take_keyword(work: _Work, edit: ChangeEdit, item: Item, keyword: str) -> str:
-    """Takes a keyword from the bookmarks of other addresses; an undo leaves it to those that got it since. Returns the one that the item gets."""
-    if keyword == "":
-        return ""
-    others = _with_keyword_of(work, item.address, keyword)
-    if work.was_stored and others:
-        message = f"{item_label(item, item.id)} does not get its keyword {quoted(keyword)} back, which another address has"
-        work.report(edit, "changed", item.id, message)
-        return ""
-    for other in others:
-        work.draft.change(other.id, keyword="")
-    return keyword
-
-
-def _sharing(work: _Work, address: str, own: str) -> list[Item]:
-    """The bookmarks that share the tags and the keyword of an address, the one with this id included.
-
-    An undo puts back what each had, also if they disagreed: there, only those share that others have added or changed since.
-    """
-    same = work.draft.with_address(address)
-    if not work.was_stored or _is_later(work, own):
-        return same
-    return [item for item in same if item.id == own or _is_later(work, item.id)]
-
-
-def _giving(work: _Work, address: str, own: str) -> list[Item]:
-    """The bookmarks of which one that comes to their address gets tags and keyword."""
-
-    def is_leaving(item_id: str) -> bool:
-        return work.was_stored and work.goals.get(item_id, {}).get("is_removed") is True
-
-    return [item for item in _sharing(work, address, own) if item.id != own and not is_leaving(item.id)]
-
-
-def _is_later(work: _Work, item_id: str) -> bool:
-    """Whether a bookmark was not at its address, or not with its tags and keyword, when what an undo puts back was there."""
-    if item_id not in work.tree.items:
-        return False
-    if item_id not in work.shown.items:
-        return item_id not in work.goals
-    is_removed = work.goals.get(item_id, {}).get("is_removed") is True
-    return is_removed or _has_changed(work, item_id, ("address", "tags", "keyword"))
-
-
-def _set_shared(work: _Work, one: Item, tags: Sequence[str], keyword: str) -> None:
-    """Sets tags and keyword of a bookmark, and of all others of its address."""
-    for item in [one] if one.address == "" else _sharing(work, one.address, one.id):
-        if not same_tags(item.tags, tags) or item.keyword != keyword:
-            work.draft.change(item.id, tags=tuple(tags), keyword=keyword)
-
-
-def _shared_tags(all_tags: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The tags of all; as they are if all have the same."""
-    is_shared = all(same_tags(tags, all_tags[-1]) for tags in all_tags)
-    return all_tags[-1] if is_shared else unique_tags(tag for tags in all_tags for tag in tags)
-
-
-def _shared_keyword(items: Sequence[Item]) -> str:
-    return next((item.keyword for item in items if item.keyword != ""), "")
-
-
-def _share_fields(work: _Work) -> None:
-    """A written bookmark must have what the others of its address have: Firefox would take it from them.
-
-    What an undo puts back may disagree as it did before.
-    """
-    for item in work.draft.changed():
-        same = [] if item.address == "" else work.draft.with_address(item.address)
-        if len(same) < 2 or (work.was_stored and not any(_is_later(work, each.id) for each in same)):
-            continue
-        tags = _shared_tags([each.tags for each in same])
-        keyword = _shared_keyword(same)
-        present = work.draft.get(item.id)
-        if present is not None and (not same_tags(present.tags, tags) or present.keyword != keyword):
-            work.draft.change(item.id, tags=tags, keyword=keyword)
-
-
-def _move(work: _Work, edit: MoveEdit) -> None:
+def _move(work: Work, edit: MoveEdit) -> None:
     item = _existing(work, edit, edit.id)
     if item is None:
         return
@@ -346,7 +185,7 @@ def _move(work: _Work, edit: MoveEdit) -> None:
         _take_form(work, edit, ["parentid", "parentName"])
 
 
-def _unmoved_in(work: _Work, folder: str) -> set[str]:
+def _unmoved_in(work: Work, folder: str) -> set[str]:
     """The items of a folder that are, among the others, where they were shown, or where the edits put them."""
     if folder not in work.unmoved:
         children = work.tree.items[folder].children
@@ -357,7 +196,7 @@ def _unmoved_in(work: _Work, folder: str) -> set[str]:
     return work.unmoved[folder]
 
 
-def _remove(work: _Work, edit: RemoveEdit) -> None:
+def _remove(work: Work, edit: RemoveEdit) -> None:
     draft = work.draft
     item = draft.get(edit.id)
     if item is not None and is_root(item):
@@ -375,7 +214,7 @@ def _remove(work: _Work, edit: RemoveEdit) -> None:
     def judge(each: Item) -> None:
         if each.id not in listed:
             keep(each, "kept", f"was added {_ELSEWHERE}")
-        elif _is_changed(work, each.id):
+        elif is_changed(work, each.id):
             keep(each, "changed", f"was changed {_ELSEWHERE}")
         elif any(child in work.tree.unreadable for child in each.children):
             keep(each, "kept", "contains a record that cannot be decrypted")
@@ -383,7 +222,7 @@ def _remove(work: _Work, edit: RemoveEdit) -> None:
     present = {edit.id, *(each.id for each in contents)}
     for each_id in listed:
         elsewhere = None if each_id in present else draft.get(each_id)
-        if elsewhere is not None and _is_changed(work, each_id):
+        if elsewhere is not None and is_changed(work, each_id):
             keep(elsewhere, "changed", f"was moved {_ELSEWHERE}")
     # It was removed before.
     if item is None:
@@ -406,28 +245,7 @@ def _remove(work: _Work, edit: RemoveEdit) -> None:
         draft.remove(edit.id)
 
 
-def _is_changed(work: _Work, item_id: str) -> bool:
-    """Whether another device has changed an item since it was shown."""
-    now, was = work.tree.items.get(item_id), work.shown.items.get(item_id)
-    goal = work.goals.get(item_id, {}).get("parent")
-    if now is not None and was is not None and now.parent != was.parent and now.parent != goal:
-        return True
-    return _has_changed(work, item_id, _FIELDS)
-
-
-def _has_changed(work: _Work, item_id: str, names: Sequence[str]) -> bool:
-    """Whether another device has changed one of these fields."""
-    now, was = work.tree.items.get(item_id), work.shown.items.get(item_id)
-    if now is None or was is None or now is was:
-        return False
-    goal = work.goals.get(item_id, {})
-    aim = _with_goal(now, goal)
-    return any(
-        not same_field(name, now, was) and not (goal.get(name) is not None and same_field(name, now, aim)) for name in names
-    )
-
-
-def _existing(work: _Work, edit: Edit, item_id: str) -> Item | None:
+def _existing(work: Work, edit: Edit, item_id: str) -> Item | None:
     item = work.draft.get(item_id)
     if item is None:
         reason = "cannot be decrypted" if item_id in work.tree.unreadable else "does not exist any more"
@@ -435,7 +253,7 @@ def _existing(work: _Work, edit: Edit, item_id: str) -> Item | None:
     return item
 
 
-def _has_folder(work: _Work, edit: AddEdit | MoveEdit, item_id: str, folder: str) -> bool:
+def _has_folder(work: Work, edit: AddEdit | MoveEdit, item_id: str, folder: str) -> bool:
     found = work.draft.get(folder)
     if found is not None and found.kind == "folder":
         return True

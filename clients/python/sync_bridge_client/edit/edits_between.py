@@ -6,11 +6,12 @@ from typing import Any
 
 from ..bookmark_places import ROOT_TITLES
 from ..crypto import ClearRecord
-from .apply_edits import apply_edits, same_field
+from .apply_edits import apply_edits
 from .draft_tree import normal_address, normal_keyword
 from .edits import AddEdit, ChangeEdit, Edit, MoveEdit, RemoveEdit, is_root
 from .order import staying_children
 from .tree import Item, Tree, below, is_link, same_tags
+from .work import same_field
 
 _FIELDS = ("title", "address", "tags", "keyword")
 
