@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'bun:test'
 import { describeRecord, faultOf, nameRecord } from '../../src/client/engine-records.ts'
+import { fieldNames, oddValues } from './odd.ts'
 import {
   readBookmark,
   readDevice,
@@ -12,22 +13,6 @@ import {
   readVisitedPage,
 } from '../../src/client/record-readers.ts'
 
-const odd = [
-  null,
-  true,
-  7,
-  -1e308,
-  '',
-  'text',
-  [],
-  [null, 7, 'a', []],
-  {},
-  { toString: 1, valueOf: 1 },
-  JSON.parse('{"__proto__":1,"constructor":2}'),
-]
-const fields = `type title bmkUri feedUri siteUri tags keyword description parentid children dateAdded histUri
-  visits hostname formSubmitURL httpRealm username password timeCreated name value clientName tabs formfactor os
-  version entry extId data addonID deleted id guid`.split(/\s+/)
 const collections =
   `bookmarks history passwords forms tabs clients addresses creditcards prefs extension-storage
   addons constructor unknown`.split(/\s+/)
@@ -39,8 +24,8 @@ describe('the readers of engines', () => {
     const readers = [readBookmark, readVisitedPage, readLogin, readFormEntry, readTabs, readDevice]
     const expected = readers.map((read) => types(read({})))
 
-    for (const value of odd)
-      for (const field of fields) {
+    for (const value of oddValues)
+      for (const field of fieldNames) {
         const clear = { [field]: value, type: field === 'type' ? value : 'livemark' }
         expect(readers.map((read) => types(read(clear)))).toEqual(expected)
         readEntry(clear)

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { run } from '../../src/cli/run.ts'
 import { fakeHost } from '../cli/fake-host.ts'
+import { fieldNames, oddValues } from '../client/odd.ts'
 import { accountFile } from '../cli/data/world.ts'
 import { accountOf, encrypted } from '../support/records.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
@@ -26,26 +27,9 @@ const valid: Record<string, Omit<ClearRecord, 'id'>> = {
 }
 const names = Object.keys(valid)
 /** Unlike the record of any engine. */
-const hostile = {
-  type: ['folder'],
-  title: {},
-  bmkUri: 5,
-  children: 'x',
-  parentid: [],
-  tags: { length: -1 },
-  hostname: null,
-  username: [],
-  password: {},
-  histUri: ['a'],
-  visits: { length: 9 },
-  name: 7,
-  value: 8,
-  entry: 'text',
-  clientName: {},
-  tabs: 'x',
-  extId: 1,
-  data: [],
-}
+const hostile = Object.fromEntries(
+  fieldNames.map((name, index) => [name, oddValues[index % oddValues.length]]),
+)
 
 const json = (status: number, number: number): Fault => {
   const body = JSON.stringify({ code: status, errno: number, error: 'No', message: 'No.' })
@@ -173,7 +157,7 @@ describe('while a collection is read', () => {
 describe('a record that its engine would never write', () => {
   it.each(names)('is listed, exported and saved, and costs no other: %s', async (collection) => {
     failAt(collection, null)
-    const odd: ClearRecord = { id: 'hostile', ...hostile }
+    const odd: ClearRecord = { ...hostile, id: 'hostile', deleted: undefined, type: ['folder'] }
     const owner = await addUser(`hostile ${collection}`, { [collection]: odd })
     account = accountFile({ ...accountOf(owner), BRIDGE_URL: proxy.url })
     const folder = makeFolder()

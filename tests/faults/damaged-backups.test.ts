@@ -3,6 +3,7 @@ import { readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileS
 import { join } from 'node:path'
 import { clearRecordsOf, encrypted } from '../support/records.ts'
 import { endAll } from '../support/executable.ts'
+import { Chance } from '../fuzz/chance.ts'
 import { startBackupWorld } from '../cli/data/backup-world.ts'
 import type { ClearRecord } from '../../src/client/crypto.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
@@ -18,15 +19,6 @@ const runs = Number(process.env.DAMAGE_RUNS ?? 12)
 const seed = Number(process.env.DAMAGE_SEED ?? 1)
 /** Those that the bridge lets it write. */
 const collections = ['bookmarks', 'passwords', 'forms']
-
-/** Draws numbers below a limit; the same for the same seed. */
-function drawFrom(start: number): (below: number) => number {
-  let state = start
-  return (below) => {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648
-    return Math.floor((state / 2_147_483_648) * below)
-  }
-}
 
 /** All records of a user by path; null for one that the key does not open. */
 async function contentOf(user: SandboxUser): Promise<Map<string, ClearRecord | null>> {
@@ -74,7 +66,8 @@ describe('a restore of a damaged backup', () => {
     const kinds = new Set<string>()
 
     for (let index = 0; index < runs; index += 1) {
-      const draw = drawFrom(seed * 1000 + index)
+      const chance = new Chance(seed * 1000 + index)
+      const draw = (below: number) => chance.below(below)
       const { user, folder } = someone(`damaged ${seed} ${index}`)
       await writeForms(user, ['kept', 'lost', 'changed'])
       await run(user, ['backup', folder])

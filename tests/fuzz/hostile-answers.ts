@@ -1,5 +1,7 @@
 import { keysRecord } from '../../src/sandbox/crypto.ts'
 import { encryptRecord, keyPairFromHex, type ClearRecord } from '../../src/client/crypto.ts'
+import { clearBookmark, clearFolder } from '../client/records.ts'
+import { oddValues } from '../client/odd.ts'
 import type { Chance } from './chance.ts'
 
 const syncKey = '0123456789abcdef'.repeat(8)
@@ -13,45 +15,12 @@ export const hostileAccount = {
   syncKey,
 }
 
-const odd: unknown[] = [
-  null,
-  true,
-  0,
-  -1,
-  1e300,
-  0.5,
-  '',
-  'text',
-  [],
-  {},
-  [[]],
-  [null],
-  { toString: 1, valueOf: 1 },
-]
-/** Values of the wrong type, or out of range, for a field. */
-export const oddValues = [...odd, 'x'.repeat(1000), JSON.parse('{"__proto__":1,"length":-1}')]
-
 const contents: Record<string, ClearRecord[]> = {
   bookmarks: [
-    {
-      id: 'menu',
-      type: 'folder',
-      title: 'menu',
-      parentid: 'places',
-      children: ['aaaaaaaaaaaa', 'ffffffffffff'],
-    },
-    { id: 'unfiled', type: 'folder', title: 'unfiled', parentid: 'places', children: [] },
-    { id: 'ffffffffffff', type: 'folder', title: 'Folder', parentid: 'menu', children: [] },
-    {
-      id: 'aaaaaaaaaaaa',
-      type: 'bookmark',
-      title: 'A',
-      bmkUri: 'https://a.example/',
-      parentid: 'menu',
-      tags: ['t'],
-      keyword: 'k',
-      dateAdded: 1_500_000_000_000,
-    },
+    clearFolder('menu', 'places', ['aaaaaaaaaaaa', 'ffffffffffff']),
+    clearFolder('unfiled', 'places', []),
+    clearFolder('ffffffffffff', 'menu', []),
+    clearBookmark('aaaaaaaaaaaa', 'menu', { tags: ['t'], keyword: 'k', dateAdded: 1_500_000_000_000 }),
   ],
   history: [
     {
