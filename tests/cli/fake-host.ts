@@ -46,17 +46,12 @@ export function fakeHost(
     randomBytes: (length) => Uint8Array.from({ length }, (_, index) => 3 * index + 1),
     onSignal: () => {},
     fetchSlots: 256,
-    ...idleProcess,
+    cpuMs: () => 0,
+    residentBytes: () => 0,
+    heapBytes: () => 0,
     ...more,
   }
   return host
-}
-
-/** The state of an idle process. */
-export const idleProcess: Pick<Host, 'cpuMs' | 'residentBytes' | 'heapBytes'> = {
-  cpuMs: () => 0,
-  residentBytes: () => 0,
-  heapBytes: () => 0,
 }
 
 /** Standard input with this content. */

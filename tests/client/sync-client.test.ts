@@ -44,19 +44,6 @@ describe('a server that is not a bridge', () => {
     await expect(connect(accountAt(bridge), { fetch })).rejects.toMatchObject({ message, field: null })
   })
 
-  it('is reported as such if it has no list of collections or records', async () => {
-    const client = new SyncClient(accountAt(bridge), {
-      fetch: () => Promise.resolve(Response.json({ data: {} })),
-    })
-    const message = 'The bridge sent an unexpected response'
-
-    const meta = client.collection('meta')
-
-    await expect(client.collections()).rejects.toThrow(message)
-    await expect(all(meta.records())).rejects.toThrow(message)
-    await expect(all(meta.records({ pageSize: null }))).rejects.toThrow(message)
-  })
-
   it('is not an account without keys if it returns 404 to everything', async () => {
     const fetch = () => Promise.resolve(new Response('<html>', { status: 404 }))
     const elsewhere = { ...accountAt(bridge), bridgeUrl: `${bridge.url}/v2` }

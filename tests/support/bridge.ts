@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { startBridge } from '../../src/service/bridge.ts'
 import type { Host } from '../../src/cli/host.ts'
 import { createLog } from '../../src/observability/log.ts'
-import { idleProcess, inputOf } from '../cli/fake-host.ts'
+import { fakeHost } from '../cli/fake-host.ts'
 import { readSettings, type Settings } from '../../src/settings/settings.ts'
 import { startSandbox, type Sandbox, type SandboxOptions } from './sandbox.ts'
 import { recordOutput } from './recorded-output.ts'
@@ -144,29 +144,13 @@ export function readTestSettings(
   return outcome.settings
 }
 
-/** An operating system without files and environment. */
+/** An operating system without files and environment, whose clocks and random numbers are real. */
 export function testHost({
   now = Date.now,
   monotonicNow = () => performance.now(),
-  residentBytes,
+  residentBytes = () => 0,
 }: TestBridgeOptions = {}): Host {
   const silent = { write: async () => null, isTty: false, isJournal: false }
-  return {
-    stdin: inputOf(''),
-    stdout: silent,
-    stderr: silent,
-    environment: {},
-    readFile: () => '',
-    executablePath: '',
-    otherReaders: () => null,
-    standalone: false,
-    cwd: '/',
-    now,
-    monotonicNow,
-    randomBytes: (length) => new Uint8Array(randomBytes(length)),
-    onSignal: () => {},
-    fetchSlots: 256,
-    ...idleProcess,
-    ...(residentBytes && { residentBytes }),
-  }
+  const real = { now, monotonicNow, randomBytes: (length: number) => new Uint8Array(randomBytes(length)) }
+  return fakeHost({}, {}, { ...real, stdout: silent, stderr: silent, residentBytes, standalone: false })
 }

@@ -18,23 +18,30 @@ afterAll(stop)
 describe('open', () => {
   it('ends with its terminal', async () => {
     const { account } = someone('closer')
-    const environment = { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: makeFolder() }
-    await using opened = start(['open'], { environment })
-    await eventually('it has told its address', () => /http:\S+/.test(opened.errors()))
+    const { opened } = await open(account)
 
     opened.signal('SIGHUP')
 
     expect(await opened.exited).toBe(0)
   })
 
-  /** The code of a link. */
-  const codeIn = (link: string) => new URL(link).hash.replace('#code=', '')
+  /** Starts the command; resolves with its link. */
+  async function open(account: string, temporary = makeFolder()) {
+    const opened = start(['open'], { environment: { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: temporary } })
+    const link = () => /http:\S+#code=\S+/.exec(opened.errors())?.[0]
+    await eventually('it has printed its link', () => link() !== undefined)
+    return { opened, link: link()! }
+  }
 
   /** Asks for the account of a link, like its page. */
   async function exchange(link: string): Promise<Record<string, string> | number> {
-    const { origin } = new URL(link)
+    const { origin, hash } = new URL(link)
     const headers = { Origin: origin, 'Sec-Fetch-Site': 'same-origin' }
-    const answer = await fetch(`${origin}/account`, { method: 'POST', body: codeIn(link), headers })
+    const answer = await fetch(`${origin}/account`, {
+      method: 'POST',
+      body: hash.replace('#code=', ''),
+      headers,
+    })
     return answer.ok ? answer.json() : answer.status
   }
 
@@ -67,9 +74,7 @@ describe('open', () => {
   it('serves the page of an account, which it gives once for its link', async () => {
     const { user, account } = someone('opener')
     const temporary = makeFolder()
-    await using opened = start(['open'], { environment: { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: temporary } })
-    await eventually('it has printed its link', () => /http:\S+#code=\S+/.test(opened.errors()))
-    const [link] = /http:\S+#code=\S+/.exec(opened.errors())!
+    const { opened, link } = await open(account, temporary)
     const [folder] = readdirSync(temporary)
     const text = readFileSync(join(temporary, folder!, 'open.html'), 'utf8')
 
@@ -110,10 +115,8 @@ describe('open', () => {
 
   it('prints its link where no folder can hold a page for the browser', async () => {
     const { account } = someone('without a folder')
-    const environment = { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: '/nowhere' }
-    await using opened = start(['open'], { environment })
 
-    await eventually('it has printed its link', () => /http:\S+#code=\S+/.test(opened.errors()))
+    const { opened } = await open(account, '/nowhere')
 
     expect(await opened.stop()).toBe(0)
   })
@@ -122,11 +125,7 @@ describe('open', () => {
     const unreachable = 'http://127.0.0.1:1/v1/oauth/token'
     const token = renewing.bearerToken()
     const account = accountFile(renewable({ BEARER_TOKEN: token, TOKEN_ENDPOINT: unreachable }))
-    await using opened = start(['open'], {
-      environment: { SYNC_BRIDGE_ACCOUNT: account, TMPDIR: makeFolder() },
-    })
-    await eventually('it has printed its link', () => /http:\S+#code=\S+/.test(opened.errors()))
-    const [link] = /http:\S+#code=\S+/.exec(opened.errors())!
+    const { opened, link } = await open(account)
 
     const values = await exchange(link)
 
@@ -134,5 +133,6 @@ describe('open', () => {
     await eventually('it says why', () =>
       opened.errors().includes('Cannot renew the access token: no response'),
     )
+    await opened.stop()
   })
 })
