@@ -31,7 +31,10 @@ def change_address(work: Work, edit: ChangeEdit, item: Item, address: str, is_gi
 
 
 def take_keyword(work: Work, edit: ChangeEdit, item: Item, keyword: str) -> str:
-    """Takes a keyword from the bookmarks of other addresses; an undo leaves it to those that got it since. Returns the one that the item gets."""
+    """Takes a keyword from the bookmarks of other addresses; an undo leaves it to those that got it since.
+
+    Returns the one that the item gets.
+    """
     if keyword == "":
         return ""
     others = _with_keyword_of(work, item.address, keyword)
