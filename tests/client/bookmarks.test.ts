@@ -3,18 +3,13 @@ import * as fc from 'fast-check'
 import { bookmarkTree, folderNamed, foldersNamed, walk } from '../../src/client/bookmarks.ts'
 import { isReadable } from '../../src/client/collection.ts'
 import { below, readTree } from '../../src/client/edit/tree.ts'
-import { bookmark, folder, record, shape, titles, unreadable } from './records.ts'
+import { bookmark, folder, record, recordsOf, shape, titlesOf, unreadable } from './records.ts'
 
 describe('bookmarkTree', () => {
   it('follows the children of folders, then the parent of bookmarks', () => {
-    const tree = bookmarkTree([
-      folder('menu', 'places', ['second', 'inner']),
-      bookmark('first', 'menu'),
-      bookmark('second', 'menu'),
-      folder('inner', 'menu', []),
-      bookmark('deep', 'inner'),
-      record({ id: 'line', type: 'separator', parentid: 'inner' }),
-    ])
+    const tree = bookmarkTree(
+      recordsOf('menu(second inner(?deep ?line) ?first)', { line: { type: 'separator' } }),
+    )
 
     expect(shape(tree)).toBe('menu(second inner(deep line) first)')
     expect(tree.map(({ count }) => count)).toEqual([3])
@@ -119,7 +114,7 @@ describe('bookmarkTree', () => {
   })
 
   it("names the root folders, and adds the caller's fields", () => {
-    const records = [record({ id: 'toolbar', type: 'folder', children: ['a'] }), bookmark('a', 'toolbar')]
+    const records = recordsOf('toolbar(a)')
 
     const plain = bookmarkTree(records)
     const decorated = bookmarkTree(records, ({ stored }, title) => ({
@@ -127,7 +122,7 @@ describe('bookmarkTree', () => {
       title: 'x',
     }))
 
-    expect(titles(plain)).toEqual(['Bookmarks Toolbar', 'a'])
+    expect(titlesOf(plain)).toEqual(['Bookmarks Toolbar', 'a'])
     expect(walk(decorated).map(({ mark, title }) => [mark, title])).toEqual([
       ['toolbar: Bookmarks Toolbar', 'x'],
       ['a: a', 'x'],
@@ -152,15 +147,8 @@ describe('foldersNamed', () => {
   })
 
   it('finds folders by id before titles, and all with the same title', () => {
-    const named = (id: string, title: string) =>
-      record({ id, type: 'folder', title, parentid: 'menu', children: [] })
-    const tree = bookmarkTree([
-      folder('menu', 'places', []),
-      named('one', 'Recipes'),
-      named('two', 'Recipes'),
-      named('three', 'one'),
-      bookmark('Recipes', 'menu'),
-    ])
+    const titles = { one: { title: 'Recipes' }, two: { title: 'Recipes' }, three: { title: 'one' } }
+    const tree = bookmarkTree(recordsOf('menu(one() two() three() Recipes)', titles))
     const idsOf = (wanted: string) => foldersNamed(tree, wanted).map(({ record: { stored } }) => stored.id)
 
     expect([idsOf('Recipes'), idsOf('one'), idsOf('absent')]).toEqual([['one', 'two'], ['one'], []])
@@ -168,13 +156,13 @@ describe('foldersNamed', () => {
 })
 
 describe('folderNamed', () => {
-  const named = (id: string, title: string) => record({ id, type: 'folder', title, parentid: 'menu' })
-  const tree = bookmarkTree([
-    named('cafe', 'Cafe\u0301'),
-    named('space', 'New\u00a0 York '),
-    named('one', 'Twin'),
-    named('two', 'Twin'),
-  ])
+  const titles = {
+    cafe: { title: 'Cafe\u0301' },
+    space: { title: 'New\u00a0 York ' },
+    one: { title: 'Twin' },
+    two: { title: 'Twin' },
+  }
+  const tree = bookmarkTree(recordsOf('menu(cafe() space() one() two())', titles))
 
   it.each(['Caf\u00e9', 'Cafe\u0301', ' Caf\u00e9 '])('finds "Café" however it is composed: %j', (wanted) => {
     expect(folderNamed(tree, wanted).record.stored.id).toBe('cafe')

@@ -1,5 +1,6 @@
 import { walk, type BookmarkNode } from '../../src/client/bookmarks.ts'
 import type { ReadableRecord, SyncRecord } from '../../src/client/collection.ts'
+import type { ClearRecord } from '../../src/client/crypto.ts'
 
 /** A decrypted record. */
 export function record(
@@ -31,6 +32,30 @@ export const folder = (id: string, parentid: string, children: unknown) =>
 export const bookmark = (id: string, parentid: string, more: object = {}) =>
   record(clearBookmark(id, parentid, more))
 
+/**
+ * The contents of the records of a tree as `shape` writes it, and further fields by id. A question mark stands before what its folder does
+ * not list.
+ */
+export function clearTree(text: string, more: Record<string, object> = {}): ClearRecord[] {
+  const records: ClearRecord[] = []
+  const path: { id: string; children: string[] }[] = []
+  for (const [, mark, id, bracket] of text.matchAll(/(\??)([\w-]*)([()]?)/g)) {
+    const parent = path.at(-1)
+    if (id && mark === '') parent?.children.push(id)
+    if (bracket === '(') {
+      const children: string[] = []
+      records.push(clearFolder(id!, parent?.id ?? 'places', children))
+      path.push({ id: id!, children })
+    } else if (id) records.push(clearBookmark(id, parent!.id))
+    if (bracket === ')') path.pop()
+  }
+  return records.map((clear) => ({ ...clear, ...more[clear.id] }))
+}
+
+/** The same as decrypted records. */
+export const recordsOf = (text: string, more?: Record<string, object>) =>
+  clearTree(text, more).map((clear) => record(clear))
+
 /** A tree as text: a folder with its contents in brackets. */
 export function shape(nodes: BookmarkNode[]): string {
   return nodes
@@ -40,4 +65,4 @@ export function shape(nodes: BookmarkNode[]): string {
     .join(' ')
 }
 
-export const titles = (nodes: BookmarkNode[]) => walk(nodes).map(({ title }) => title)
+export const titlesOf = (nodes: BookmarkNode[]) => walk(nodes).map(({ title }) => title)

@@ -5,7 +5,13 @@ import { contentOf, type Source, type Wanted } from '../../../src/cli/data/resto
 import { planCollection } from '../../../src/cli/data/restore.ts'
 import { bookmarkTree } from '../../../src/client/bookmarks.ts'
 import { complaints, draws, recordAt, type Draw } from '../../client/edit/trees.ts'
-import { clearBookmark as bookmark, clearFolder as folder, record, shape } from '../../client/records.ts'
+import {
+  clearBookmark as bookmark,
+  clearFolder as folder,
+  clearTree,
+  record,
+  shape,
+} from '../../client/records.ts'
 import type { StoredRecord } from '../../../src/client/collection.ts'
 import type { ClearRecord } from '../../../src/client/crypto.ts'
 
@@ -74,23 +80,6 @@ function sourceOf(
 const menu = (...children: string[]) => folder('menu', 'places', children)
 const gone = (...ids: string[]) => ids.map((id) => ({ id, deleted: true }))
 const overwriting = { overwrites: true }
-
-/** The records of a tree as `shape` writes it, and further fields by id. A question mark stands before what its folder does not list. */
-function recordsOf(text: string, more: Record<string, object> = {}): ClearRecord[] {
-  const records: ClearRecord[] = []
-  const path: { id: string; children: string[] }[] = []
-  for (const [, mark, id, bracket] of text.matchAll(/(\??)([\w-]*)([()]?)/g)) {
-    const parent = path.at(-1)
-    if (id && mark === '') parent?.children.push(id)
-    if (bracket === '(') {
-      const children: string[] = []
-      records.push(folder(id!, parent?.id ?? 'places', children))
-      path.push({ id: id!, children })
-    } else if (id) records.push(bookmark(id, parent!.id))
-    if (bracket === ')') path.pop()
-  }
-  return records.map((clear) => ({ ...clear, ...more[clear.id] }))
-}
 
 const trees = `
 does not move back what was moved out of a folder before it was deleted
@@ -177,7 +166,7 @@ lists a bookmark in its folder that no folder of the backup lists
 
 describe('a restore of bookmarks', () => {
   it.each(trees)('$name', async ({ saved, now: present, wanted, end, says }) => {
-    const [before, after] = [recordsOf(saved), recordsOf(present)]
+    const [before, after] = [clearTree(saved), clearTree(present)]
     const left = new Set(after.map(({ id }) => id))
     const deleted = gone(...before.map(({ id }) => id).filter((id) => !left.has(id)))
     const { restore, now } = restoring(before, [...deleted, ...after])
@@ -196,8 +185,8 @@ describe('a restore of bookmarks', () => {
   it('gives a bookmark the tags and keyword that its address has now, as Firefox keeps them for the address', async () => {
     const before = { old: { ...address, tags: ['before'], keyword: 'k' }, other: { tags: ['own'] } }
     const made = { bmkUri: 'HTTPS://same.example', tags: ['now'] }
-    const { restore, now } = restoring(recordsOf('menu(old other)', before), [
-      ...recordsOf('menu(made)', { made }),
+    const { restore, now } = restoring(clearTree('menu(old other)', before), [
+      ...clearTree('menu(made)', { made }),
       ...gone('old', 'other'),
     ])
 
@@ -209,7 +198,7 @@ describe('a restore of bookmarks', () => {
 
   it('restores a bookmark as it was if its address has the same tags and keyword', async () => {
     const same = { ...address, tags: ['own'] }
-    const saved = recordsOf('menu(lost other)', { lost: same, other: same })
+    const saved = clearTree('menu(lost other)', { lost: same, other: same })
     const { restore, now } = restoring(saved, [menu('other'), ...gone('lost')])
 
     await restore()
@@ -232,7 +221,7 @@ describe('a restore of bookmarks', () => {
     }
     const restorable = ['long', 'tags', 'three', 'place', 'bad']
     const { write, preview, restore, now } = restoring(
-      recordsOf(`menu(one two none box() ${restorable.join(' ')}) toolbar(?unlisted ?faulty ?another)`, odd),
+      clearTree(`menu(one two none box() ${restorable.join(' ')}) toolbar(?unlisted ?faulty ?another)`, odd),
       [],
     )
     const before = now()
@@ -247,8 +236,8 @@ describe('a restore of bookmarks', () => {
   })
 
   it('names a bookmark whose keyword another address has now', async () => {
-    const { restore, now } = restoring(recordsOf('menu(lost other)', { lost: { keyword: 'k' } }), [
-      ...recordsOf('menu(other)', { other: { keyword: 'k' } }),
+    const { restore, now } = restoring(clearTree('menu(lost other)', { lost: { keyword: 'k' } }), [
+      ...clearTree('menu(other)', { other: { keyword: 'k' } }),
       ...gone('lost'),
     ])
 
@@ -262,8 +251,8 @@ describe('a restore of bookmarks', () => {
     const plain = { ...address, tags: undefined }
     const saved = { ...plain, keyword: 'k' }
     const { preview } = restoring(
-      recordsOf('menu(a b)', { a: saved, b: saved }),
-      recordsOf('menu(a b new)', { a: plain, b: { ...plain, tags: [] }, new: plain }),
+      clearTree('menu(a b)', { a: saved, b: saved }),
+      clearTree('menu(a b new)', { a: plain, b: { ...plain, tags: [] }, new: plain }),
     )
 
     expect((await preview(overwriting)).writes).toEqual([])
@@ -272,9 +261,9 @@ describe('a restore of bookmarks', () => {
   it('takes tags and keyword from no other bookmark', async () => {
     const tagged = { ...address, tags: ['blue'], keyword: 'B' }
     const { restore, now } = restoring(
-      recordsOf('menu(first second third)', { second: tagged, third: { keyword: 'new' } }),
+      clearTree('menu(first second third)', { second: tagged, third: { keyword: 'new' } }),
       [
-        ...recordsOf('menu(first second newer added)', {
+        ...clearTree('menu(first second newer added)', {
           first: tagged,
           second: tagged,
           newer: { keyword: 'New' },
@@ -298,8 +287,8 @@ describe('a restore of bookmarks', () => {
   })
 
   it('leaves what has another type now, with which Firefox syncs no bookmarks', async () => {
-    const newer = recordsOf('menu(box line)')
-    const { restore, now } = restoring(recordsOf('menu(box() line)', { line: { type: 'separator' } }), newer)
+    const newer = clearTree('menu(box line)')
+    const { restore, now } = restoring(clearTree('menu(box() line)', { line: { type: 'separator' } }), newer)
 
     const { problems } = await restore(overwriting)
 
@@ -308,7 +297,7 @@ describe('a restore of bookmarks', () => {
   })
 
   it('moves a folder to Other Bookmarks that the backup has inside itself, with which Firefox syncs no bookmarks', async () => {
-    const roots = recordsOf('menu() unfiled()')
+    const roots = clearTree('menu() unfiled()')
     const { forget, write, restore, now } = restoring(
       [
         ...roots,
@@ -335,7 +324,7 @@ describe('a restore of bookmarks', () => {
   })
 
   it('gives a bookmark back to its folder once that is restored, and not before', async () => {
-    const { restore, now } = restoring(recordsOf('menu(box(stray) lost)'), [menu(), ...gone('box', 'lost')])
+    const { restore, now } = restoring(clearTree('menu(box(stray) lost)'), [menu(), ...gone('box', 'lost')])
     const { stray } = now()
 
     await restore({ ids: new Set(['lost']) })
