@@ -19,6 +19,7 @@ function written(...records: SyncRecord[]): SaveResult {
     keyId: '',
     collection: 'bookmarks',
     keys: { id: 'keys', payload: '' },
+    asOfMs: 0,
     before: [],
     after,
   }

@@ -104,10 +104,13 @@ function isOverwritten(kind: Write['kind']): boolean {
 /** What undoes the writing of a part. If one of the records changes before that, it is not written. */
 async function savedOf({ client, collection, keys }: Source, part: Part): Promise<Saved> {
   const before: SavedRecord[] = []
+  let asOfMs = 0
   for (let from = 0; from < part.overwritten.length; from += maxNamedRecords) {
     const ids = part.overwritten.slice(from, from + maxNamedRecords)
-    for await (const { records } of client.collection(collection).storedPages({ ids }))
+    for await (const { records, lastModified } of client.collection(collection).storedPages({ ids })) {
+      asOfMs ||= lastModified
       for (const { id, payload = '' } of records) before.push({ id, payload })
+    }
   }
   const known = new Set(part.overwritten)
   const after = part.requests.map(async ({ id, data }) => {
@@ -121,6 +124,7 @@ async function savedOf({ client, collection, keys }: Source, part: Part): Promis
     keyId,
     collection,
     keys: { id: 'keys', payload: keys.payload },
+    asOfMs,
     before,
     after: await Promise.all(after),
   }

@@ -135,8 +135,9 @@ function readEntry(folder: string, number: number): UndoEntry | null {
       isUndone: entry.isUndone === true,
       isPartlyUndone: entry.isPartlyUndone === true,
       intent: { digest: textOf(fieldsOf(entry.intent).digest), ids: textsOf(fieldsOf(entry.intent).ids) },
-      saved: saved.map(({ keyId, collection, keys, before, after }) => ({
+      saved: saved.map(({ keyId, collection, keys, asOfMs, before, after }) => ({
         keyId: textOf(keyId),
+        asOfMs: numberOf(asOfMs),
         collection: textOf(collection),
         keys: savedRecord(keys),
         before: listOf(before).map(savedRecord),

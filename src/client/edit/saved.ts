@@ -12,6 +12,8 @@ export interface Saved {
   collection: string
   /** The record `crypto/keys` of that time, encrypted with the sync key. */
   keys: SavedRecord
+  /** The timestamp of the newest record that there was: what is newer was written since. */
+  asOfMs: number
   /** The records that were overwritten; none for those that were added. */
   before: SavedRecord[]
   after: WrittenRecord[]
@@ -41,6 +43,7 @@ export class Savings {
   readonly #client: KeyClient
   readonly #collection: string
   #keys: SavedRecord | null = null
+  #asOfMs: number | null = null
   #written = new Map<string, Change>()
   /** What was sent, but may have been refused. */
   #sent = new Map<string, Change>()
@@ -58,6 +61,7 @@ export class Savings {
       keyId: this.#client.account.keyId,
       collection: this.#collection,
       keys: this.#keys,
+      asOfMs: this.#asOfMs ?? 0,
       before: changes.flatMap(({ before }) => before ?? []),
       after: changes.map(({ after }) => after),
     }
@@ -73,6 +77,8 @@ export class Savings {
   /** Adds what is about to be sent; `records` are those that it replaces. */
   async add(requests: TransactionRequest[], records: ReadonlyMap<string, SyncRecord>): Promise<Saved> {
     this.#keys ??= await readKeys(this.#client)
+    // Of the first transaction, because the next ones have timestamps of their own.
+    this.#asOfMs ??= [...records.values()].reduce((ms, { stored }) => Math.max(ms, stored.last_modified), 0)
     for (const { id, data } of requests) {
       const payload = records.get(id)?.stored.payload
       // What an earlier transaction of the same edits has overwritten is what to go back to.
@@ -146,8 +152,7 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
   )
   const isReadable = ({ stored }: SyncRecord) => !unreadable.has(stored.id)
   const isOther = ({ stored }: SyncRecord) => !touched.has(stored.id) || unreadable.has(stored.id)
-  const undoneMs = oldestOf(saved, now)
-  const others = [...now.values()].filter(isOther).map((other) => withoutLater(other, undoneMs))
+  const others = [...now.values()].filter(isOther).map((other) => withoutLater(other, saved.asOfMs))
   const shown = [...others, ...after.filter(isReadable)]
   const wanted = [...others, ...before.filter(isReadable)]
   return {
@@ -157,19 +162,10 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
   }
 }
 
-/** The timestamp of what was saved, as far as it is still there; 0 if nothing is. */
-function oldestOf({ after }: Saved, now: ReadonlyMap<string, SyncRecord>): number {
-  const times = after.flatMap(({ id, payload }) => {
-    const stored = now.get(id)?.stored
-    return stored && stored.payload === payload ? [stored.last_modified] : []
-  })
-  return times.reduce((oldest, time) => Math.min(oldest, time), times[0] ?? 0)
-}
-
 /** What was written later may have got its address, its tags and its keyword since: they are not what was shown then. */
-function withoutLater(record: SyncRecord, undoneMs: number): SyncRecord {
+function withoutLater(record: SyncRecord, asOfMs: number): SyncRecord {
   const { stored, clear } = record
-  if (stored.last_modified <= undoneMs || typeof clear?.bmkUri !== 'string') return record
+  if (stored.last_modified <= asOfMs || typeof clear?.bmkUri !== 'string') return record
   return { ...record, clear: { ...clear, bmkUri: '', tags: [], keyword: '' } }
 }
 
@@ -209,7 +205,7 @@ function joined(older: Saved, newer: Saved): Saved {
     else before.delete(id)
     if (!after.has(id)) after.set(id, written)
   }
-  return { ...newer, before: [...before.values()], after: [...after.values()] }
+  return { ...newer, asOfMs: older.asOfMs, before: [...before.values()], after: [...after.values()] }
 }
 
 function partsOf(saved: Saved): Saved[] {

@@ -376,6 +376,8 @@ describe('undo', () => {
     const removed = await account.client.remove('bookmarks', ['k1'])
     const { problems } = await account.client.undo(removed.saved!)
     const changed = await account.client.edit([{ op: 'change', id: 'k1', fields: { keyword: '' } }])
+    const renamed = await account.client.edit([{ op: 'change', id: 'k1', fields: { title: 'New' } }])
+    await account.client.undo(renamed.saved!)
 
     const again = await account.client.undo(changed.saved!)
 

@@ -33,6 +33,8 @@ class Saved:
     # The records that were overwritten; none for those that were added.
     before: list[SavedRecord]
     after: list[SavedRecord]
+    # The timestamp of the newest record that there was: what is newer was written since.
+    as_of_ms: int = 0
 
 
 class StoredCollection(Records, Protocol):
@@ -65,6 +67,7 @@ class Savings:
         self._client = client
         self._collection = collection
         self._keys: SavedRecord | None = None
+        self._as_of_ms: int | None = None
         self._written: dict[str, _Change] = {}
         # What was sent, but may have been refused.
         self._sent: dict[str, _Change] = {}
@@ -77,7 +80,7 @@ class Savings:
             return None
         before = [change.before for change in changes if change.before is not None]
         after = [change.after for change in changes]
-        return Saved(self._client.account.key_id, self._collection, self._keys, before, after)
+        return Saved(self._client.account.key_id, self._collection, self._keys, before, after, self._as_of_ms or 0)
 
     def settle(self, records: Mapping[str, SyncRecord]) -> None:
         """Keeps of what was sent only what is stored now."""
@@ -91,6 +94,9 @@ class Savings:
         """Adds what is about to be sent; `records` are those that it replaces."""
         if self._keys is None:
             self._keys = _read_keys(self._client)
+        # Of the first transaction, because the next ones have timestamps of their own.
+        if self._as_of_ms is None:
+            self._as_of_ms = max((record.stored.last_modified for record in records.values()), default=0)
         for record_id, payload in payloads.items():
             record = records.get(record_id)
             replaced = None if record is None else record.stored.payload
@@ -127,22 +133,14 @@ def undoing(client: KeyClient, saved: Saved) -> tuple[list[Edit], list[SyncRecor
     touched = {record.stored.id for record in after}
     # The others are what the undone bookmarks must fit into.
     now = model.load(client.collection(saved.collection), [RemoveEdit(each) for each in touched])
-    undone_ms = _oldest_of(saved, now)
-    others = [_without_later(record, undone_ms) for each, record in now.items() if each not in touched]
+    others = [_without_later(record, saved.as_of_ms) for each, record in now.items() if each not in touched]
     shown = [*others, *after]
     return model.back(model.read(shown), model.read([*others, *before])), shown
 
 
-def _oldest_of(saved: Saved, now: Mapping[str, SyncRecord]) -> int:
-    """The timestamp of what was saved, as far as it is still there; 0 if nothing is."""
-    written = [now[record.id].stored for record in saved.after if record.id in now]
-    payloads = {record.payload for record in saved.after}
-    return min((stored.last_modified for stored in written if stored.payload in payloads), default=0)
-
-
-def _without_later(record: SyncRecord, undone_ms: int) -> SyncRecord:
+def _without_later(record: SyncRecord, as_of_ms: int) -> SyncRecord:
     """What was written later may have got its address, its tags and its keyword since: they are not what was shown then."""
-    if record.stored.last_modified <= undone_ms or record.clear is None or not isinstance(record.clear.get("bmkUri"), str):
+    if record.stored.last_modified <= as_of_ms or record.clear is None or not isinstance(record.clear.get("bmkUri"), str):
         return record
     return replace(record, clear={**record.clear, "bmkUri": "", "tags": [], "keyword": ""})
 
