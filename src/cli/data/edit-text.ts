@@ -122,7 +122,7 @@ export interface ParsedBookmarks {
   newIds: string[]
   /** The ids of the marks in each folder, in order. */
   contents: ReadonlyMap<string, readonly string[]>
-  /** The titles in changed lines of items that were deleted since the file was formatted. */
+  /** What happened to items of changed lines that are not there any more, as sentences. */
   gone: string[]
 }
 
@@ -183,8 +183,10 @@ export function parseBookmarks(
       continue
     }
     const fields = marked && isUnchanged ? marked : readContent(body, number)
-    if (mark !== null && shown.deleted.has(mark)) {
-      gone.push(fields.title || fields.address)
+    const isMoved = mark !== null && !marked && shown.items.has(mark) && printed.has(mark)
+    if (isMoved || (mark !== null && shown.deleted.has(mark))) {
+      const what = isMoved ? 'moved out of this folder' : 'deleted'
+      gone.push(`${JSON.stringify(fields.title || fields.address)} was ${what} by another device meanwhile`)
       goneDepth = Math.min(goneDepth, depth + 1)
       continue
     }

@@ -232,8 +232,7 @@ function readEdits(text: string, { tree, folder }: Shown, printed: PrintedLines,
   const edits = editsBetween(tree, wanted)
   const invalid = applyEdits(tree, edits).problems.find(({ code }) => code === 'invalid')
   if (invalid) throw new TextError(wanted.lineOf.get(invalid.id) ?? 0, invalid.message)
-  const left = wanted.gone.map((title) => `${JSON.stringify(title)} was deleted by another device meanwhile`)
-  return { edits, contents: wanted.contents, left }
+  return { edits, contents: wanted.contents, left: wanted.gone }
 }
 
 const emptyFile = 'Nothing was changed: the file is empty'

@@ -445,6 +445,16 @@ describe('edit', () => {
     ])
     expect(errors).toStartWith('"Lost" was deleted by another device meanwhile\n~ ')
     expect([code, (await clear('a'))!.title, await clear('b')]).toEqual([3, 'Mine', undefined])
+
+    const { output: some } = await run(['edit', '--print', '--folder', 'toolbar'])
+    await write(folder('toolbar', 'places', 'toolbar'), folder('mobile', 'places', 'mobile', 'c'))
+    await write(link('c', 'mobile'))
+    const one = ['edit', '--yes', '--folder', 'toolbar', '--file', '-']
+    const moved = await run(one, {}, some.replace('Title c', 'Lost'))
+    expect([moved.code, moved.errors]).toEqual([
+      3,
+      '"Lost" was moved out of this folder by another device meanwhile\nNothing to change\n',
+    ])
   })
 
   it('takes printed lines for changes only where they were changed', async () => {
