@@ -187,7 +187,7 @@ export function brokenPromises(text: string, { path, sections }: Pick<Page, 'pat
 function remedyFor(kind: string, path: string): string {
   return kind === 'setting'
     ? 'bring it back, or add it to removedSettings in src/settings/schema.ts, so that a start warns of it'
-    : `bring it back, or delete its line from docs/${basename(path)}, say so in CHANGELOG.md, and release 2.0`
+    : `bring it back, or delete its line from docs/${basename(path)}: if a release had it, say so in CHANGELOG.md, and release 2.0`
 }
 
 function commandEntries(): Entry[] {

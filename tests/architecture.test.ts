@@ -1,6 +1,9 @@
 import { Glob } from 'bun'
 import { describe, expect, it } from 'bun:test'
 import { dirname, join, normalize } from 'node:path'
+import { logEvents } from '../src/observability/log-events.ts'
+import { ListQuery } from '../src/protocol/schemas.ts'
+import { settingsSchema } from '../src/settings/schema.ts'
 
 const source = join(import.meta.dir, '../src')
 
@@ -130,6 +133,39 @@ describe('every file', () => {
     const used = new Set([...starts, ...files.flatMap(importsOf)])
 
     expect(files.filter((file) => !used.has(file))).toEqual([])
+  })
+})
+
+describe('what is declared, and promised to users,', () => {
+  const usedIn = (where: (file: string) => boolean) =>
+    files
+      .filter(where)
+      .map((file) => texts.get(file)!)
+      .join('\n')
+  const camelCase = (name: string) => name.replaceAll(/_(.)/g, (_, letter: string) => letter.toUpperCase())
+
+  it('is logged, if it is an event', () => {
+    const others = usedIn((file) => file !== 'observability/log-events.ts')
+    const events = Object.values(logEvents).flatMap((ofLevel) => Object.keys(ofLevel))
+    // The kinds of `TransactionEvent` are the others.
+    const named = events.filter((event) => !event.startsWith('batch.'))
+
+    expect(named.filter((event) => !others.includes(`'${event}'`))).toEqual([])
+  })
+
+  it('is read, if it is a setting', () => {
+    const others = usedIn((file) => folderOf(file) !== 'settings')
+    const names = Object.keys(settingsSchema).map(camelCase)
+
+    expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(others))).toEqual([])
+  })
+
+  it('is read, if it is a parameter of a list', () => {
+    const codec = texts.get('protocol/lists.ts')!
+
+    expect(
+      Object.keys(ListQuery.properties).filter((name) => !new RegExp(`\\b${name}\\b`).test(codec)),
+    ).toEqual([])
   })
 })
 

@@ -64,7 +64,7 @@ export async function completeView(
   view: CollectionView,
   budget: Budget,
 ): Promise<boolean> {
-  let isWhole = true
+  let isCurrent = true
   const precondition = { kind: 'unmodified-since', timestamp: view.timestamp } as const
   const firstWrite = operations.findIndex(({ operation }) => isWrite(operation))
   const touched = touchedIds(operations)
@@ -86,12 +86,12 @@ export async function completeView(
           : countOthers(storage, operation, touched, view.timestamp),
       )
       const isMoved = base.outcome === 'counted' && base.timestamp !== view.timestamp
-      if (base.outcome === 'precondition-failed' || isMoved) isWhole = false
+      if (base.outcome === 'precondition-failed' || isMoved) isCurrent = false
       else view.lists.set(index, base)
     }
   })
   await runBounded(tasks)
-  return isWhole
+  return isCurrent
 }
 
 /** Counts the records that the transaction does not touch, as of `timestamp`. */

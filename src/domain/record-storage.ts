@@ -16,7 +16,7 @@ export interface ListFilter {
   ids?: string[]
   /** Only records with such an id, a filter that no storage has. */
   keepsId?: (id: string) => boolean
-  /** Only such records. It needs more than their ids, so that counting them reads them all, but no payloads. */
+  /** Only such records, for a filter by another field than the id; no parameter has one yet. Counting reads all records, but no payloads. */
   keepsRecord?: (record: Omit<SyncRecord, 'payload'>) => boolean
 }
 

@@ -1,7 +1,7 @@
 /**
  * Every log event by its level: its meaning, and the fields of its line; those that may be absent end with `?`. A call with another event or
  * field does not compile. Operators search and alert by the names of events, so they stay for all of 1.x; `make pages` writes the table
- * into docs/log-events-and-metrics.md.
+ * into docs/log-events-and-metrics.md. A name is a few words; a dot stands only where a counter of statsd has the same name.
  */
 export const logEvents = {
   error: {

@@ -67,12 +67,11 @@ function sortedIds(records: Map<string, SyncRecord>, options: ListOptions): stri
 
 /** The ids that the list contains, in its order. Only the storage knows the order without reading all records. */
 async function orderedIds(reads: ConsistentReads, options: ListOptions): Promise<string[]> {
-  const { ids, sort, ...rest } = options
-  const named = ids && new Set(ids)
+  const { keepsId } = splitFilter(options)
   const ordered = new Set<string>()
   // Asks for all ids, because the parts of a list would each have an order of their own.
-  const keepsId = named ? (id: string) => named.has(id) && rest.keepsId?.(id) !== false : rest.keepsId
-  await collectIds(reads, { ...rest, keepsId }, sort, (id) => void ordered.add(id))
+  const unnamed = { ...options, ids: undefined, keepsId: keepsId ?? undefined }
+  await collectIds(reads, unnamed, options.sort, (id) => void ordered.add(id))
   return [...ordered]
 }
 

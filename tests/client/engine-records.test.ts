@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'bun:test'
-import { describeRecord, faultOf, nameRecord } from '../../src/client/engine-records.ts'
+import { describeRecord, engines, faultOf, nameRecord } from '../../src/client/engine-records.ts'
 import { fieldNames, oddValues } from './odd.ts'
 import {
   readBookmark,
@@ -18,6 +18,16 @@ const collections =
   addons constructor unknown`.split(/\s+/)
 
 describe('the readers of engines', () => {
+  it('name records by fields whose types are known', () => {
+    const unknown = Object.entries(engines).flatMap(([collection, { fields, names, namesIn }]) =>
+      (namesIn === undefined ? names : [namesIn])
+        .filter((name) => name !== 'id' && !Object.hasOwn(fields, name))
+        .map((name) => `${collection}: ${name}`),
+    )
+
+    expect(unknown).toEqual([])
+  })
+
   it('never throw, and return the declared types, whatever a field holds', () => {
     const types = (value: object) =>
       Object.fromEntries(Object.entries(value).map(([name, each]) => [name, typeof each]))

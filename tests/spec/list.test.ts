@@ -160,11 +160,14 @@ describe('section 3: filters', () => {
     ...['_since', '_limit', '_token'].map((name) => `${name}=${'9'.repeat(3000)}`),
   ] // prettier-ignore
 
-  it.each(badQueries)('rejects and names %s', async (query) => {
-    const answer = await bridge.ask(`${records}?${query}`)
+  it.each(badQueries.map((query) => [query.slice(0, 60), query]))(
+    'rejects and names %s',
+    async (_, query) => {
+      const answer = await bridge.ask(`${records}?${query}`)
 
-    expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
-  })
+      expectError(answer, 400, 109, `${query.split('=')[0]!} in querystring`)
+    },
+  )
 
   it('rejects endless queries', async () => {
     const answer = await bridge.ask(`${records}?${'x=1&'.repeat(1500)}`)

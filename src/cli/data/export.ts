@@ -234,9 +234,9 @@ class Reading {
 
 const maxFaults = 10
 
-type Kept = Omit<Exported, 'everything'>
+type SingleExport = Omit<Exported, 'everything'>
 
-async function write<What extends keyof Kept>(
+async function write<What extends keyof SingleExport>(
   what: What,
   reading: Reading,
   choice: Choice,
@@ -248,14 +248,16 @@ async function write<What extends keyof Kept>(
 }
 
 /** The number of bookmarks, pages, passwords or tabs. */
-function countIn(what: keyof Kept, data: Kept[keyof Kept]): number {
+function countIn(what: keyof SingleExport, data: SingleExport[keyof SingleExport]): number {
   if (what === 'bookmarks')
-    return walk(data as Kept['bookmarks']).filter(({ kind }) => kind === 'bookmark').length
-  if (what === 'tabs') return (data as Kept['tabs']).reduce((sum, { tabs }) => sum + tabs.length, 0)
+    return walk(data as SingleExport['bookmarks']).filter(({ kind }) => kind === 'bookmark').length
+  if (what === 'tabs') return (data as SingleExport['tabs']).reduce((sum, { tabs }) => sum + tabs.length, 0)
   return data.length
 }
 
-const readers: { [What in keyof Kept]: (reading: Reading, choice: Choice) => Promise<Kept[What]> } = {
+const readers: {
+  [What in keyof SingleExport]: (reading: Reading, choice: Choice) => Promise<SingleExport[What]>
+} = {
   async bookmarks(reading, { folder, since }) {
     const tree = bookmarkTree(await reading.readAll('bookmarks', (record) => record))
     collectYoungGarbage()

@@ -19,7 +19,7 @@ const mozillaTokenServer = 'https://token.services.mozilla.com'
 export interface Session {
   client: SyncClient
   host: Host
-  /** The URL of the bridge, without a path. */
+  /** The URL of the bridge; `bridgeRoot` removes its path. */
   bridgeUrl: string
   /** Sends requests to other servers; trusts the certificates of `--ca`. */
   fetch: Fetch

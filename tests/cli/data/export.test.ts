@@ -2,6 +2,7 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync, readlinkSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ClearRecord } from '../../../src/client/crypto.ts'
+import { exportFormats } from '../../../src/client/export-formats.ts'
 import { upload } from '../../client/world.ts'
 import { eventually } from '../../support/eventually.ts'
 import { executablePath, makeFolder, start } from '../../support/executable.ts'
@@ -16,8 +17,9 @@ afterAll(stop)
 
 // The executable, where a pipe, a device, a full disk or a signal is involved.
 describe('export', () => {
-  it.each([
+  const beginnings: [words: string[], beginning: RegExp][] = [
     [['bookmarks'], /^<!DOCTYPE NETSCAPE-Bookmark-file-1>\n/],
+    [['bookmarks', '--format', 'firefox-json'], /^\{"guid":"root________",/],
     [['bookmarks', '--format', 'json'], /^\[\n\{"id":"toolbar"/],
     [['bookmarks', '--format', 'csv'], /^"url","title","folder","tags","keyword","added"\r\n"https?:/],
     [['bookmarks', '--format', 'urls'], /^https?:\/\/\S+\n/],
@@ -25,12 +27,28 @@ describe('export', () => {
     [['history'], /^"visited","kind","url","title"\r\n"\d{4}-[^"]*","link"/],
     [['history', '--format', 'json'], /^\[\n\{"url":"https?:/],
     [['passwords'], /^"url","username","password",/],
+    [['passwords', '--format', 'json'], /^\[\n\{"id":"[^"]+","hostname":/],
     [['tabs'], /^\[\n\{"device":/],
     [['tabs', '--format', 'csv'], /^"device","title","url","used"\r\n/],
     [['tabs', '--format', 'urls'], /^https?:\/\//],
     [['tabs', '--format', 'markdown'], /^# \S.*\n\n- \[/],
     [['everything'], /^\{"exported":"\d{4}-/],
-  ])('writes %j', async (words, beginning) => {
+  ]
+
+  it('is tested in every format, and the page about exports names them, with the default first', () => {
+    const page = readFileSync(join(import.meta.dir, '../../../docs/your-data.md'), 'utf8')
+    const tested = beginnings.map(([[what, , format]]) => `${what} ${format ?? ''}`)
+
+    for (const [what, formats] of Object.entries(exportFormats)) {
+      const [initial, ...others] = Object.keys(formats)
+      const row = new RegExp(`^\\| \`${what}\` \\| (.*) \\|$`, 'm').exec(page)![1]!
+      const [first, ...rest] = row.match(/(?<=`)[\w-]+(?=`)/g)!
+      expect([first, ...rest.toSorted()]).toEqual([initial!, ...others.toSorted()])
+      expect(tested).toEqual(expect.arrayContaining(['', ...others].map((format) => `${what} ${format}`)))
+    }
+  })
+
+  it.each(beginnings)('writes %j', async (words, beginning) => {
     const { account } = someone(`export-${words.join('-')}`)
 
     const { output, errors, code } = await runWith(account, ['export', ...words])
