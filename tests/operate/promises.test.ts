@@ -37,7 +37,7 @@ describe('a removed name', () => {
       '1.x promises the setting "port", and the code no longer has it: bring it back, or add it to removedSettings in ' +
         'src/settings/schema.ts, so that a start warns of it',
       '1.x promises the log event "redis error", and the code no longer has it: bring it back, or delete its line from ' +
-        'docs/log-events-and-metrics.md, say so in CHANGELOG.md, and release 2.0',
+        'docs/log-events-and-metrics.md: if a release had it, say so in CHANGELOG.md, and release 2.0',
     ])
   })
 
