@@ -6,7 +6,7 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 tools='redis-server:redis-server chromium:chromium firefox-esr:firefox-esr haproxy:haproxy nginx:nginx-light openssl:openssl
   promtool:prometheus systemd-analyze:systemd lintian:lintian setpriv:util-linux ip:iproute2 python3:python3
-  curl:curl caddy:caddy apache2:apache2-bin debootstrap:debootstrap systemd-nspawn:systemd-container slirp4netns:slirp4netns
+  curl:curl caddy:caddy debootstrap:debootstrap systemd-nspawn:systemd-container slirp4netns:slirp4netns
   qemu-aarch64-static:qemu-user-static /usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1:libc6-arm64-cross
   zsh:zsh fish:fish git:git jq:jq fzf:fzf xmllint:libxml2-utils buku:buku php:php-cli
   rpm:rpm ssh-keygen:openssh-client shellcheck:shellcheck man:man-db ruby:ruby makepkg:makepkg
