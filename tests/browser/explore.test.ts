@@ -124,8 +124,9 @@ describe('/v1/explore in Chromium', () => {
   })
 
   it('keeps its place through a reload, and the key if the user wants that', async () => {
-    const page = await world.open()
-    const key = world.bridge.user.syncKey.toString('hex')
+    const { friend } = world
+    const page = await world.open({ user: friend })
+    const key = friend.syncKey.toString('hex')
     await choose(page, 'passwords')
     await detailsLinks(page).first().click()
     const address = page.url()
@@ -162,24 +163,25 @@ describe('/v1/explore in Chromium', () => {
     expect(places[1]).toBe(places[0]!)
     const isKept = [untickedKept, tickedKept, takenBack].map((kept) => kept.includes(key))
     expect(isKept).toEqual([false, true, false])
-    expect(left).not.toContain(world.bridge.user.keyId)
+    expect(left).not.toContain(friend.keyId)
     expect(left).not.toContain(key)
     expect([empty, tags]).toEqual(['', ['any']])
   })
 
   it('opens an account in a tab in which another one was open', async () => {
-    const friend = world.bridge.sandbox.addUser('linked')
-    fillSampleData(world.bridge.sandbox, friend, { bookmarks: 40, history: 10 })
-    const page = await world.open()
+    const { sandbox } = world.bridge
+    const other = sandbox.addUser('linked')
+    fillSampleData(sandbox, other, { bookmarks: 40, history: 12 })
+    const page = await world.open({ user: world.friend })
 
     await page.goto('about:blank')
     await page.goto(world.url)
-    await connectWith(page, linesFor(friend))
-    await page.locator('[data-view=history] small', { hasText: /^10$/ }).waitFor()
+    await connectWith(page, linesFor(other))
+    await page.locator('[data-view=history] small', { hasText: /^12$/ }).waitFor()
     const kept = await keptBy(page)
 
-    expect(kept).toContain(friend.keyId)
-    expect(kept).not.toContain(friend.syncKey.toString('hex'))
+    expect(kept).toContain(other.keyId)
+    expect(kept).not.toContain(other.syncKey.toString('hex'))
   })
 
   it('shows titles with markup unchanged, and links only to the web', async () => {
@@ -411,13 +413,11 @@ describe('/v1/explore in Chromium', () => {
 
   it('shows what it could read when the storage fails for a collection, and retries', async () => {
     const { sandbox } = world.bridge
-    const friend = sandbox.addUser('friend')
-    fillSampleData(sandbox, friend, { bookmarks: 40, history: 10 })
     await using proxy = await startFaultProxy({ target: sandbox.storageUrl })
     const node = sandbox.switches.nodeUrl
     sandbox.switches.nodeUrl = proxy.url
     proxy.plan(({ path }) => (path.includes('/storage/forms') ? { kind: 'status', status: 503 } : null))
-    const page = await world.open({ user: friend, mayFail: true })
+    const page = await world.open({ user: world.friend, mayFail: true })
 
     await choose(page, 'bookmarks')
     await page.locator('.row').first().waitFor()
@@ -536,8 +536,7 @@ describe('/v1/explore in Chromium', () => {
     ]
     const told: unknown[] = []
     for (const wrong of wrongLines) {
-      await page.goto('about:blank')
-      await page.goto(world.url)
+      await page.evaluate(() => (document.getElementById('trouble')!.hidden = true))
       await connectWith(page, wrong)
       await page.locator('#trouble:not([hidden])').waitFor()
       told.push(

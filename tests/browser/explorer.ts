@@ -18,6 +18,8 @@ interface ExplorerOptions extends OpenOptions {
 export interface ExplorerWorld {
   bridge: TestBridge
   browser: TestBrowser
+  /** A user with little data, for tests that open an account several times. */
+  friend: SandboxUser
   /** The address of the page. */
   url: string
   /** Opens an account by pasting its lines, waits until everything is read, and goes to a view. */
@@ -32,6 +34,8 @@ export async function startExplorer({ history }: { history: number }): Promise<E
   const bridge = await startTestBridge({ settings: { explorer_enabled: 'true' } })
   fillSampleData(bridge.sandbox, bridge.user, { history })
   await addUnusualBookmarks(bridge)
+  const friend = bridge.sandbox.addUser('friend')
+  fillSampleData(bridge.sandbox, friend, { bookmarks: 40, history: 10 })
   const browser = await startBrowser()
   const url = `${bridge.url}/v1/explore`
   let shared: Page | null = null
@@ -47,6 +51,7 @@ export async function startExplorer({ history }: { history: number }): Promise<E
   return {
     bridge,
     browser,
+    friend,
     url,
     open,
     async look(view) {
