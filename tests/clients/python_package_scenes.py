@@ -74,20 +74,6 @@ def everything() -> Any:
     return {info.name: told(list(c.collection(info.name).records())) for info in c.collections()}
 
 
-def tree() -> Any:
-    nodes = walk(bookmark_tree(client().collection("bookmarks").records()))
-    return [
-        [node.record.stored.id, node.kind, node.title, node.path, node.level, node.position, node.siblings, node.count]
-        for node in nodes
-    ]
-
-
-def titles() -> Any:
-    """Can be printed to a terminal or a file unchanged."""
-    for node in walk(bookmark_tree(client().collection("bookmarks").records())):
-        print(node.title, node.path, text_of(node.clear.get("title")), file=sys.stderr)
-
-
 def pages() -> Any:
     found = list(client().collection("bookmarks").pages(page_size=2))
     return [[page.last_modified, [[each.stored.id, (each.clear or {}).get("title")] for each in page.records]] for page in found]
@@ -250,7 +236,11 @@ def files() -> Any:
         [named(lambda: folder_called(tree, each).id), named(lambda: folder_named(data["bookmarks"], each).record.stored.id)]
         for each in wanted
     ]
-    return {"texts": texts, "said": said, "wanted": wanted, "folders": folders}
+    places = [
+        [node.record.stored.id, node.kind, node.title, node.path, node.level, node.position, node.siblings, node.count]
+        for node in walk(data["bookmarks"])
+    ]
+    return {"texts": texts, "said": said, "wanted": wanted, "folders": folders, "places": places}
 
 
 def named(find: Callable[[], str]) -> str:
