@@ -204,10 +204,10 @@ function editCase(chance: Chance): Record<'shown' | 'now' | 'wanted', SyncRecord
       return {
         op,
         id: `new${chance.below(9)}`,
-        address: 'https://b.example/',
+        address: 'HTTPS://B.example\n',
         title: 'New',
         folder: id(),
-        tags: ['t'],
+        tags: [' T', 't'],
       }
     if (op === 'move') return { op, id: id(), folder: id(), after: chance.of([null, id()]), before: id() }
     if (op === 'change') return { op, id: id(), fields: { title: 'Changed', tags: ['One', 'one '] } }
@@ -819,49 +819,6 @@ describe('a hostile bridge', () => {
 describe('client.edit', () => {
   const add = async (file: string, bookmark: object) =>
     (await play('add', file, { arguments: [JSON.stringify(bookmark)] })).outcome
-
-  itWithPython(
-    `keeps tags and keyword of the address, and gives new tags to its other bookmarks${why}`,
-    async () => {
-      const one = {
-        id: 'one',
-        type: 'bookmark',
-        title: 'One',
-        bmkUri: 'https://same.example/ü',
-        tags: ['kept'],
-        parentid: 'unfiled',
-      }
-      const two = { ...one, id: 'two', bmkUri: 'https://same.example/%C3%BC', tags: [], keyword: 'k' }
-      const other = { ...one, id: 'other', bmkUri: 'https://other.example/', tags: [] }
-      const { file, client } = await someone(
-        { id: 'unfiled', type: 'folder', children: ['one', 'two', 'other'] },
-        one,
-        two,
-        other,
-      )
-      proxy.plan(() => null)
-
-      const { id } = await add(file, {
-        address: 'HTTPS://Same.example/ü\n',
-        title: 'Same',
-        tags: [' new', 'KEPT', 'New'],
-      })
-
-      const records = await all((await client()).collection('bookmarks').records())
-      const clear = new Map(records.map((record) => [record.stored.id, record.clear]))
-      const shared = { tags: ['kept', 'new'], keyword: 'k' }
-      expect(clear.get(id)).toMatchObject({
-        title: 'Same',
-        bmkUri: 'https://same.example/%C3%BC',
-        ...shared,
-      })
-      expect([clear.get('one'), clear.get('two')]).toMatchObject([
-        { ...one, ...shared },
-        { ...two, ...shared },
-      ])
-      expect(clear.get('other')).toEqual(other)
-    },
-  )
 
   itWithPython(
     `writes addresses in the form of JavaScript, rejects what it rejects, and writes nothing then${why}`,
