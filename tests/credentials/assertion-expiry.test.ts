@@ -60,7 +60,7 @@ describe('assertionExpiry', () => {
         const expiry = expiryOf(assertion)
         expect(expiry > -Infinity).toBe(true)
       }),
-      { numRuns: 3000 },
+      { numRuns: 1000 },
     )
   })
 

@@ -2,17 +2,13 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync, renameSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clearRecordsOf, encrypted } from '../support/records.ts'
-import { endAll } from '../support/executable.ts'
 import { Chance } from '../fuzz/chance.ts'
 import { startBackupWorld } from '../cli/data/backup-world.ts'
 import type { ClearRecord } from '../../src/client/crypto.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
-const { bridge, sandbox, someone, run, writeForms } = await startBackupWorld()
-afterAll(async () => {
-  await bridge.stop()
-  endAll()
-})
+const { sandbox, someone, run, writeForms, stop } = await startBackupWorld()
+afterAll(stop)
 
 /** `DAMAGE_RUNS=200` for all of them. */
 const runs = Number(process.env.DAMAGE_RUNS ?? 12)

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
 import { accountOf, encrypted } from '../../support/records.ts'
 import { startTestBridge } from '../../support/bridge.ts'
-import { makeFolder } from '../../support/executable.ts'
+import { endAll, makeFolder } from '../../support/executable.ts'
 import { accountFile, runHere } from './world.ts'
 import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
@@ -55,7 +55,12 @@ export async function startBackupWorld() {
     )
   }
 
-  return { bridge, sandbox, state, someone, fileOf, run, writeForms, deleteForms, stored }
+  async function stop() {
+    await bridge.stop()
+    endAll()
+  }
+
+  return { bridge, sandbox, state, someone, fileOf, run, writeForms, deleteForms, stored, stop }
 }
 
 export const codeOf = ({ code }: { code: number }) => code

@@ -4,16 +4,13 @@ import { join } from 'node:path'
 import { encrypted, foreign } from '../../support/records.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
-import { endAll, makeFolder } from '../../support/executable.ts'
+import { makeFolder } from '../../support/executable.ts'
 import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
 import { accountFile, runWith, valuesOf } from './world.ts'
 import { fillSampleData } from '../../../src/sandbox/sample-data.ts'
 
-const { bridge, sandbox, someone, run, writeForms, deleteForms } = await startBackupWorld()
-afterAll(async () => {
-  await bridge.stop()
-  endAll()
-})
+const { bridge, sandbox, someone, run, writeForms, deleteForms, stop } = await startBackupWorld()
+afterAll(stop)
 
 /** The names of the backups in a folder, oldest first. */
 const namesIn = (folder: string) => readdirSync(folder).toSorted()

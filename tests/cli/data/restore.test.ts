@@ -7,17 +7,15 @@ import { replaceKeys, upload } from '../../client/world.ts'
 import { accountOf, encrypted, foreign, linesOf, readableOf } from '../../support/records.ts'
 import { startTestBridge } from '../../support/bridge.ts'
 import { eventually } from '../../support/eventually.ts'
-import { endAll, makeFolder, start } from '../../support/executable.ts'
+import { makeFolder, start } from '../../support/executable.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { codeOf, flipIn, idsOf, startBackupWorld } from './backup-world.ts'
 import { accountFile, runAlone, runWith, valuesOf } from './world.ts'
 import type { ClearRecord } from '../../../src/client/crypto.ts'
 
-const { bridge, sandbox, state, someone, fileOf, run, writeForms, deleteForms } = await startBackupWorld()
-afterAll(async () => {
-  await bridge.stop()
-  endAll()
-})
+const { bridge, sandbox, state, someone, fileOf, run, writeForms, deleteForms, stop } =
+  await startBackupWorld()
+afterAll(stop)
 
 describe('restore', () => {
   it('restores missing records, and overwrites only with --overwrite; nothing without --write', async () => {

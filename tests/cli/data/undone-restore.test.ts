@@ -2,17 +2,13 @@ import { afterAll, describe, expect, it } from 'bun:test'
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { clearRecordsOf, encrypted, foreign } from '../../support/records.ts'
-import { endAll } from '../../support/executable.ts'
 import { startFaultProxy } from '../../support/fault-proxy.ts'
 import { idsOf, startBackupWorld } from './backup-world.ts'
 import type { ClearRecord } from '../../../src/client/crypto.ts'
 import type { SandboxUser } from '../../../src/sandbox/sandbox-user.ts'
 
-const { bridge, sandbox, state, someone, run, writeForms } = await startBackupWorld()
-afterAll(async () => {
-  await bridge.stop()
-  endAll()
-})
+const { bridge, sandbox, state, someone, run, writeForms, stop } = await startBackupWorld()
+afterAll(stop)
 
 /** The living records of a collection by id; null for one that the key does not open. */
 async function livingOf(user: SandboxUser, name: string): Promise<Record<string, ClearRecord | null>> {
