@@ -3,7 +3,7 @@ import { startTestBridge, type TestBridge, type TestBridgeOptions } from '../sup
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 
 /** Decides about one user's storage calls; `index` counts them from 0. */
-export type UserPlan = (request: ProxiedRequest, index: number) => Fault | null | Promise<Fault | null>
+type UserPlan = (request: ProxiedRequest, index: number) => Fault | null | Promise<Fault | null>
 
 /**
  * A bridge that reaches its storage through relays that can fail for one user at a time. Every user has a separate node, so that

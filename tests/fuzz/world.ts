@@ -9,7 +9,7 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import type { LoggedRequest } from '../support/sandbox.ts'
 
 /** A failed request, the error, and its bytes. */
-export interface Failure {
+interface Failure {
   fault: string
   bytes: string
 }

@@ -13,7 +13,7 @@ import type { ServerKind } from '../support/dialects.ts'
  * time of the second request; 10 ms pass before each, or the given number. `…` stands for any text, `<x*9>` for nine times x, `⏎` for a
  * line feed, and `$B` for the id of the batch.
  */
-export interface Conversation {
+interface Conversation {
   title: string
   servers: readonly ServerKind[]
   options: Record<string, unknown>

@@ -21,8 +21,6 @@ export type Fault =
   | { kind: 'hang-after' }
   /** That many bytes of the body are sent; the rest is held back until `release`. */
   | { kind: 'hang-mid-body'; afterBytes: number }
-  /** Forwarded after that delay. */
-  | { kind: 'delay'; ms: number }
   /** Answered with bytes that are not HTTP. */
   | { kind: 'garbage' }
   /** Applied and answered, with parts of the real response changed. */
@@ -190,9 +188,6 @@ async function apply(fault: Fault | null, exchange: Exchange): Promise<boolean> 
   const { client, released } = exchange
   switch (fault?.kind) {
     case undefined:
-      return relay(exchange, await forward(exchange))
-    case 'delay':
-      await Bun.sleep(fault.ms)
       return relay(exchange, await forward(exchange))
     case 'hang':
       await released

@@ -9,7 +9,7 @@ export interface Head {
   headers: Headers
 }
 
-export type Framing = number | 'chunked' | 'until-close'
+type Framing = number | 'chunked' | 'until-close'
 
 export async function readHead(wire: Wire): Promise<Head | null> {
   const raw = await wire.readThrough('\r\n\r\n')
