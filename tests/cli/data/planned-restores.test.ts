@@ -47,7 +47,7 @@ function restoring(saved: readonly ClearRecord[], changes: readonly ClearRecord[
   }
 }
 
-/** Records that every key opens. */
+/** Records that every key opens, but for those of `foreign`. */
 function sourceOf(
   collection: string,
   stored: Map<string, StoredRecord>,
@@ -57,6 +57,7 @@ function sourceOf(
     payload: 'keys',
     async openRecord(_: string, { payload }: StoredRecord) {
       const clear = JSON.parse(payload!)
+      if (clear.isForeign) return { kind: 'unreadable', clear: null }
       return { kind: clear.deleted ? 'deleted' : 'living', clear }
     },
   }
@@ -79,6 +80,7 @@ function sourceOf(
 
 const menu = (...children: string[]) => folder('menu', 'places', children)
 const gone = (...ids: string[]) => ids.map((id) => ({ id, deleted: true }))
+const foreign = (id: string) => ({ id, isForeign: true })
 const overwriting = { overwrites: true }
 
 const trees = `
@@ -333,6 +335,65 @@ describe('a restore of bookmarks', () => {
 
     expect(between).toMatchObject({ stray, menu: menu('lost') })
     expect(now()).toMatchObject({ stray, box: { children: ['stray'] } })
+  })
+})
+
+describe('a restore of any records', () => {
+  const entry = (value: string) => ({ id: 'a', name: 'n', value })
+  const login = { id: '{a}', hostname: 'https://a.example', formSubmitURL: '', httpRealm: null }
+
+  it.each<[string, ClearRecord, differences: string[], left: string[]]>([
+    ['a deletion', gone('a')[0]!, [], []],
+    ['what the key does not decrypt', foreign('a'), [], ['a']],
+    ['another version', entry('before'), ['value'], []],
+  ])('over a record, from a backup with %s', async (_, saved, differences, left) => {
+    const { preview, restore } = restoring([saved], [entry('now')], 'forms')
+
+    const plan = await preview()
+    const { writes, unreadable } = await restore(overwriting)
+
+    expect([plan.writes, plan.different.length]).toEqual([[], differences.length])
+    expect([writes.map((each) => each.differences), unreadable]).toEqual([differences, left])
+  })
+
+  it('brings back what was deleted, and leaves what the key does not decrypt now', async () => {
+    const logins = ['{a}', '{b}'].map((id) => ({ ...login, id, username: id, password: 'p' }))
+    const { restore } = restoring(logins, [...gone('{a}'), foreign('{b}')], 'passwords')
+
+    const { writes, different } = await restore()
+
+    expect(writes).toMatchObject([{ id: '{a}', kind: 'deleted' }])
+    expect(different).toMatchObject([{ differences: 'cannot be decrypted in the storage' }])
+  })
+
+  it('shows which fields differ, and no password', async () => {
+    const before = { ...login, username: 'old', password: 'secret before' }
+    const now = { ...login, username: 'new', password: 'secret now' }
+    const { restore } = restoring([before], [now], 'passwords')
+
+    const { writes } = await restore(overwriting)
+
+    expect(writes).toMatchObject([{ differences: 'user name "new" → "old", password' }])
+  })
+
+  it.each<[string, object]>([
+    ['forms', { name: 5 }],
+    ['history', { histUri: ['a'], visits: {} }],
+    ['passwords', { hostname: 'https://a.example', password: null }],
+    ['addresses', { entry: 'text' }],
+    ['bookmarks', { type: 'folder', title: 'odd', parentid: 'menu', children: [1, null, {}] }],
+  ])('skips and names a record of %s that is not what its engine defines', async (collection, fields) => {
+    const { preview, forget, restore, now } = restoring([{ id: 'odd', ...fields }], [], collection)
+
+    const same = await preview(overwriting)
+    forget()
+    const { faulty, problems } = await restore()
+
+    expect([same.faulty, same.problems]).toEqual([[], []])
+    if (collection !== 'bookmarks') return expect([faulty, now()]).toEqual([['odd'], {}])
+    // What is in a folder should not suffer from it.
+    expect(problems).toEqual(['restored without fields that are not what Firefox writes: odd'])
+    expect(now().odd).toMatchObject({ title: 'odd', children: [] })
   })
 })
 
