@@ -4,6 +4,7 @@ import { run } from '../../src/cli/run.ts'
 import { accountOf, linesOf } from '../support/records.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { temporaryFolder } from '../support/processes.ts'
+import { startAnswering } from '../support/answering-server.ts'
 import { startSandbox, type Sandbox } from '../support/sandbox.ts'
 import { fakeHost } from './fake-host.ts'
 import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
@@ -22,20 +23,6 @@ async function list(tokenServerUrl: string, ...options: string[]) {
   const host = fakeHost({ '/a.env': linesOf(values) })
   const code = await run(['ls', '--account', '/a.env', ...options], host)
   return { code, said: host.err.replaceAll(/127\.0\.0\.1:\d+|localhost:\d+/g, 'HOST'), out: host.out }
-}
-
-/** A token server that returns this response, and counts. */
-function serve(answer: () => Response | Promise<Response>) {
-  const asked: string[] = []
-  const server = Bun.serve({
-    hostname: '127.0.0.1',
-    port: 0,
-    fetch(request) {
-      asked.push(new URL(request.url).pathname)
-      return answer()
-    },
-  })
-  return { url: server.url.origin, asked, [Symbol.dispose]: () => void server.stop(true) }
 }
 
 /** The credentials of a token server whose storage is elsewhere. */
@@ -94,9 +81,9 @@ describe('a command over its own bridge names the cause, and asks once:', () => 
       'Cannot reach the storage "HOST": ECONNREFUSED: nothing listens there; check the address that the token server names',
     ],
   ])('%s', async (_, answer, message) => {
-    using server = serve(answer)
+    using server = startAnswering(answer)
 
-    const { code, said } = await list(server.url)
+    const { code, said } = await list(server.url.origin)
 
     expect(said).toBe(`sync-bridge: ${message}\n`)
     expect(code).toBe(1)
@@ -121,9 +108,9 @@ describe('a command over its own bridge names the cause, and asks once:', () => 
 describe('a command over its own bridge', () => {
   it('asks again what was only busy', async () => {
     const busy = new Response('', { status: 503, headers: { 'Retry-After': '1' } })
-    using server = serve(() => (server.asked.length === 1 ? busy : new Response('<html>', page)))
+    using server = startAnswering(() => (server.asked.length === 1 ? busy : new Response('<html>', page)))
 
-    const { code, said } = await list(server.url)
+    const { code, said } = await list(server.url.origin)
 
     expect(said).toMatch(
       /^.*"HOST" returned 503.*: retrying in \d s\nsync-bridge: .*"HOST" returned 200: .*\n$/,

@@ -1,6 +1,7 @@
 import { afterAll, describe, expect, it } from 'bun:test'
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { startAnswering } from '../../support/answering-server.ts'
 import { linesOf } from '../../support/records.ts'
 import { executablePath, makeFolder } from '../../support/executable.ts'
 import { runToEnd } from '../../support/processes.ts'
@@ -128,10 +129,9 @@ describe('the bridge of a command', () => {
   it('is never one that the environment has left over from another account', async () => {
     const { account } = someone('left over')
     const asked: (string | null)[] = []
-    using other = Bun.serve({
-      hostname: '127.0.0.1',
-      port: 0,
-      fetch: ({ headers }) => (asked.push(headers.get('Authorization')), new Response()),
+    using other = startAnswering(({ headers }) => {
+      asked.push(headers.get('Authorization'))
+      return new Response()
     })
     const { origin } = other.url
     const named = accountFile({ ...valuesOf(sandbox, renewing), BRIDGE_URL: 'http://127.0.0.1:1' })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'bun:test'
 
 import { run } from '../../../src/cli/run.ts'
+import { startAnswering } from '../../support/answering-server.ts'
 import { iniText } from '../../support/executable.ts'
 import { fakeHost, fakeCommands, minimalIni, secret } from '../fake-host.ts'
 
@@ -104,7 +105,7 @@ describe('check', () => {
 
   // Servers, because the runtime reports what is wrong with a connection.
   it('says what to do if the token server speaks TLS and its address does not, or the reverse', async () => {
-    using plain = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: () => new Response() })
+    using plain = startAnswering(() => new Response())
     using mute = Bun.listen({
       hostname: '127.0.0.1',
       port: 0,
@@ -118,7 +119,7 @@ describe('check', () => {
       socket: { data: (socket) => void socket.end(Uint8Array.fromHex('15030300020246')) },
     })
 
-    const encrypted = await checkAt(`https://127.0.0.1:${plain.port}`)
+    const encrypted = await checkAt(`https://${plain.url.host}`)
     const rejected = await checkAt(`https://127.0.0.1:${choosy.port}`)
     const cut = await checkAt(`http://127.0.0.1:${mute.port}`)
 
@@ -136,10 +137,10 @@ describe('check', () => {
       () => new Response('hi'),
       () => new Response('x'.repeat(70_000)),
     ]
-    for (const fetch of answers) {
-      using other = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch })
+    for (const answer of answers) {
+      using other = startAnswering(answer)
 
-      const { err } = await checkAt(`http://127.0.0.1:${other.port}`)
+      const { err } = await checkAt(other.url.origin)
 
       expect(err).toMatch(/^token server: .*: check service.token_server_url$/m)
     }
