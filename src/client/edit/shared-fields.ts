@@ -81,8 +81,12 @@ function withKeywordOf(work: Work, item: Pick<ItemFields, 'address' | 'keyword'>
  */
 function sharing(work: Work, address: string, own: string): Item[] {
   const same = work.draft.withAddress(address)
-  if (!work.wasStored || isLater(work, own)) return same
-  return same.filter(({ id }) => id === own || isLater(work, id))
+  if (!work.wasStored) return same
+  const known = normalAddress({ address })
+  const isLeaving = (id: string) =>
+    (work.goals.get(id)?.address ?? known) !== known && !hasChanged(work, id, ['address'])
+  const isLate = isLater(work, own)
+  return same.filter(({ id }) => id === own || (!isLeaving(id) && (isLate || isLater(work, id))))
 }
 
 /** The bookmarks of which one that comes to their address gets tags and keyword. */

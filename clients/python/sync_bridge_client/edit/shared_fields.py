@@ -82,9 +82,17 @@ def _sharing(work: Work, address: str, own: str) -> list[Item]:
     An undo puts back what each had, also if they disagreed: there, only those share that others have added or changed since.
     """
     same = work.draft.with_address(address)
-    if not work.was_stored or _is_later(work, own):
+    if not work.was_stored:
         return same
-    return [item for item in same if item.id == own or _is_later(work, item.id)]
+    known = address_of({"bmkUri": address})
+    is_late = _is_later(work, own)
+
+    def is_sharing(item_id: str) -> bool:
+        has_goal = work.goals.get(item_id, {}).get("address", known) != known
+        is_leaving = has_goal and not has_changed(work, item_id, ("address",))
+        return not is_leaving and (is_late or _is_later(work, item_id))
+
+    return [item for item in same if item.id == own or is_sharing(item.id)]
 
 
 def giving(work: Work, address: str, own: str) -> list[Item]:
