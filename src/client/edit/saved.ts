@@ -155,15 +155,17 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
   const others = [...now.values()].filter(isOther).map((other) => withoutLater(other, saved.asOfMs))
   const shown = [...others, ...after.filter(isReadable)]
   const wanted = [...others, ...before.filter(isReadable)]
+  // What others have put into a new folder would go to Other Bookmarks without it: it stays, with the folder.
+  const isOurs = ({ id }: Edit | RecordEdit) => touched.has(id!)
   return {
-    edits: model.back(model.read(shown), model.read(wanted)),
+    edits: model.back(model.read(shown), model.read(wanted)).filter(isOurs),
     shown,
     unreadable: [...unreadable],
   }
 }
 
 /** What was written later may have got its address, its tags and its keyword since: they are not what was shown then. */
-function withoutLater(record: SyncRecord, asOfMs: number): SyncRecord {
+export function withoutLater(record: SyncRecord, asOfMs: number): SyncRecord {
   const { stored, clear } = record
   if (stored.last_modified <= asOfMs || typeof clear?.bmkUri !== 'string') return record
   return { ...record, clear: { ...clear, bmkUri: '', tags: [], keyword: '' } }

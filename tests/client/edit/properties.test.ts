@@ -3,7 +3,9 @@ import * as fc from 'fast-check'
 import { applyEdits } from '../../../src/client/edit/apply-edits.ts'
 import { editsBetween } from '../../../src/client/edit/edits-between.ts'
 import { readTree, sameTags, type Tree } from '../../../src/client/edit/tree.ts'
+import type { SyncRecord } from '../../../src/client/collection.ts'
 import type { Edit } from '../../../src/client/edit/edit.ts'
+import { withoutLater } from '../../../src/client/edit/saved.ts'
 import {
   changed,
   complaints,
@@ -14,6 +16,7 @@ import {
   treeOf,
   written,
   type Draw,
+  type Forest,
 } from './trees.ts'
 
 /** `EDIT_RUNS=10000` for more. */
@@ -72,6 +75,39 @@ describe('edits between two random trees', () => {
     })
   })
 
+  it('are taken back beside later ones, which keep what they have changed, with one keyword and one set of tags for an address', () => {
+    check((draw) => {
+      const forest = randomForest(draw)
+      const next = changed(forest, draw, 'n')
+      const write = (records: SyncRecord[], wanted: Forest, version: number) => {
+        const tree = readTree(records)
+        const { tree: result } = applyEdits(tree, editsBetween(tree, treeOf(wanted)))
+        return written(records, tree, result, version)
+      }
+      const records = recordsOf(forest)
+      const after = write(records, next, 2000)
+      const later = write(after, changed(next, draw, 'o'), 3000)
+      const before = readTree(after)
+      const now = readTree(later)
+
+      const isTouched = new Set(
+        after.filter((record) => !records.includes(record)).map(({ stored }) => stored.id),
+      )
+      const touched = (some: SyncRecord[]) => some.filter(({ stored }) => isTouched.has(stored.id))
+      const others = later
+        .filter(({ stored }) => !isTouched.has(stored.id))
+        .map((each) => withoutLater(each, 1000))
+      const shown = readTree([...others, ...touched(after)])
+      const back = editsBetween(shown, readTree([...others, ...touched(records)]), true)
+      const edits = back.filter(({ id }) => isTouched.has(id!))
+      const { tree, problems } = applyEdits(now, edits, shown, true)
+
+      expect(complaints(written(later, now, tree, 4000))).toEqual([])
+      expect(losses(before, now, tree, new Set(problems.map(({ id }) => id)))).toEqual([])
+      expect(contradictions(tree)).toEqual([])
+    })
+  })
+
   it('lose nothing that somebody else changes at the same time, unless they name it', () => {
     check((draw) => {
       const forest = randomForest(draw)
@@ -91,6 +127,23 @@ describe('edits between two random trees', () => {
     })
   })
 })
+
+/** The keywords of several addresses, and the addresses whose bookmarks disagree about tags or keyword. */
+function contradictions({ items }: Tree): string[] {
+  const addressOfKeyword = new Map<string, string>()
+  const sharedBy = new Map<string, string>()
+  const found: string[] = []
+  for (const { address, tags, keyword } of items.values()) {
+    if (address === '') continue
+    const shared = `${tags.toSorted().join()} ${keyword}`
+    if ((sharedBy.get(address) ?? shared) !== shared) found.push(address)
+    sharedBy.set(address, shared)
+    if (keyword === '') continue
+    if ((addressOfKeyword.get(keyword) ?? address) !== address) found.push(keyword)
+    addressOfKeyword.set(keyword, address)
+  }
+  return found
+}
 
 /** The changes from one tree to another that a third one does not have, except for items that were named. */
 function losses(from: Tree, to: Tree, result: Tree, named: ReadonlySet<string>): string[] {

@@ -420,6 +420,22 @@ describe('undo', () => {
     expect(await account.clear('d')).toMatchObject({ title: 'Title d' })
   })
 
+  it('leaves a new folder in which another device has put something, and says so', async () => {
+    const account = await newAccount()
+    const { saved } = await account.client.edit([
+      { op: 'add', id: 'h', kind: 'folder', title: 'H', folder: 'menu' },
+      { op: 'add', id: 'e', address: 'https://e.example', title: 'E', folder: 'h' },
+    ])
+    await account.write({ ...(await account.clear('h'))!, id: 'h', children: ['e', 'x'] }, link('x', 'h'))
+
+    const { problems } = await account.client.undo(saved!)
+
+    expect(problems.map(({ message }) => message)).toEqual([
+      '"Title x" was added by another device meanwhile: it stays',
+    ])
+    expect([(await account.clear('h'))!.children, (await account.clear('e'))!.deleted]).toEqual([['x'], true])
+  })
+
   it('leaves a keyword to what has come to its address since, and says so', async () => {
     const account = await newAccount()
     await account.client.edit([{ op: 'change', id: 'a', fields: { keyword: 'k' } }])
