@@ -21,7 +21,7 @@ test: build client ## every test, against real servers and the executable
 
 # What needs no other programs, no executable and no idle machine.
 FAST := architecture.test.ts domain/ protocol/ settings/ observability/ routes/ batch/ upstream/ service/ cli/*.test.ts cli/service/ \
-	$(addprefix cli/data/,backup-checks.test.ts planned-restores.test.ts restored-items.test.ts whole-file.test.ts) spec/ client/ \
+	$(addprefix cli/data/,backup-checks.test.ts edit-text.test.ts planned-restores.test.ts restored-items.test.ts whole-file.test.ts) spec/ client/ \
 	load/ explorer/ faults/broken-reads.test.ts operate/words.test.ts operate/documentation.test.ts operate/promises.test.ts \
 	clients/javascript-package.test.ts
 
