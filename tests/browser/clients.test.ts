@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'bun:test'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
-import { startFaultProxy, type FaultProxy, type Plan } from '../support/fault-proxy.ts'
 import { startBrowser, type TestBrowser } from './browser.ts'
 import type { calls, Home } from './page.ts'
 
@@ -61,11 +60,10 @@ function statusesOf(bridge: TestBridge, method: string): number[] {
     .map(({ status }) => status!)
 }
 
-// A browser, because it decides what a page of another origin may send and read.
+// A browser, because it decides what a page of another origin may send and read. tests/spec/headers.test.ts has every header that it needs.
 describe('an application of another origin, in Chromium', () => {
   let application: ReturnType<typeof startApplication>
   let bridge: TestBridge
-  let proxy: FaultProxy
   let page: Page
   let home: Home
   let records: string
@@ -73,8 +71,6 @@ describe('an application of another origin, in Chromium', () => {
   beforeAll(async () => {
     application = startApplication()
     bridge = await startTestBridge({ writable: ['bookmarks'], sandbox: { listCap: 10 } })
-    proxy = await startFaultProxy({ target: bridge.sandbox.storageUrl })
-    bridge.sandbox.switches.nodeUrl = proxy.url
     page = await browser.open(application.origin)
     home = homeIn(bridge)
     records = `${home.remote}/buckets/${home.bucket}/collections/bookmarks/records`
@@ -84,18 +80,8 @@ describe('an application of another origin, in Chromium', () => {
   afterAll(async () => {
     await page?.close()
     await bridge?.stop()
-    await proxy?.stop()
     await application?.stop()
   })
-
-  async function withPlan<T>(plan: Plan, work: () => Promise<T>): Promise<T> {
-    proxy.plan(plan)
-    try {
-      return await work()
-    } finally {
-      proxy.plan(() => null)
-    }
-  }
 
   it('reads a list of several pages to its end, and writes, with kinto-http', async () => {
     const used = await call(page, 'useRecords', home)
@@ -111,73 +97,6 @@ describe('an application of another origin, in Chromium', () => {
     expect(new Set(statusesOf(bridge, 'OPTIONS'))).toEqual(new Set([204]))
   })
 
-  it('can read every header of a response', async () => {
-    const headers = {
-      'X-Weave-Backoff': '3600',
-      'X-Weave-Alert': 'Closing down',
-      'X-Weave-Quota-Remaining': '500',
-    }
-    const announce: Plan = () => ({ kind: 'rewrite', headers })
-
-    const [list, count] = await withPlan(announce, async () => [
-      await call(page, 'fetch', { url: `${records}?_limit=2`, init: { headers: home.headers } }),
-      await call(page, 'fetch', { url: records, init: { method: 'HEAD', headers: home.headers } }),
-    ])
-
-    expect(list.headers).toMatchObject({
-      etag: expect.stringMatching(/^"\d{13}"$/),
-      'last-modified': expect.stringContaining('GMT'),
-      'next-page': expect.stringMatching(/^http:\/\/127\.0\.0\.1:\d+\/v1\/buckets\/.*_token=/),
-      backoff: '3600',
-      alert: '{"code":"soft-eol","message":"Closing down"}',
-      'quota-remaining': '500',
-      'content-length': expect.stringMatching(/^\d+$/),
-    })
-    expect(count.headers).toMatchObject({ 'total-records': '26', 'total-objects': '26' })
-  })
-
-  it('can read 304 with the version', async () => {
-    const head = { method: 'HEAD', headers: home.headers }
-    const { headers } = await call(page, 'fetch', { url: records, init: head })
-
-    const init = { headers: { ...home.headers, 'If-None-Match': headers.etag! } }
-    const unchanged = await call(page, 'fetch', { url: records, init })
-
-    expect(unchanged).toMatchObject({ status: 304, body: null, headers: { etag: headers.etag } })
-  })
-
-  it('can read every error', async () => {
-    const body = JSON.stringify({ data: { payload: 'late' } })
-    const json = { ...home.headers, 'Content-Type': 'application/json' }
-    const ask = (url: string, init: RequestInit) => call(page, 'fetch', { url, init })
-
-    const errors = [
-      await ask(`${records}?_limit=0`, { headers: home.headers }),
-      await ask(records, {}),
-      await ask(`${records}/absent`, { headers: home.headers }),
-      await ask(`${home.remote}/nowhere`, {}),
-      await ask(records.replace('bookmarks', 'history') + '/x', { method: 'PUT', headers: json, body }),
-      await ask(`${records}/seeded0`, { method: 'PUT', headers: { ...json, 'If-Match': '"10"' }, body }),
-      await withPlan(
-        () => ({ kind: 'status', status: 503, headers: { 'Retry-After': '77' } }),
-        () => ask(records, { headers: home.headers }),
-      ),
-    ]
-
-    expect(errors.map(({ status, body }) => [status, (body as { errno: number }).errno])).toEqual([
-      [400, 109],
-      [401, 104],
-      [404, 110],
-      [404, 111],
-      [405, 115],
-      [412, 114],
-      [503, 201],
-    ])
-    expect(errors[1]!.headers['www-authenticate']).toBe('BrowserID, Bearer')
-    expect(errors[5]!.body).toMatchObject({ details: { existing: { id: 'seeded0', payload: '0' } } })
-    expect(errors[6]!.headers['retry-after']).toBe('77')
-  })
-
   it('follows the redirect to the version, with its body and credentials', async () => {
     const unversioned = records.replace('/v1/', '/')
 
@@ -185,41 +104,5 @@ describe('an application of another origin, in Chromium', () => {
 
     expect(answer.status).toBe(200)
     expect((answer.body as { data: unknown[] }).data).toHaveLength(26)
-  })
-})
-
-describe('cors_origins with a list, in Chromium', () => {
-  it('allows its origins and rejects others before anything is executed', async () => {
-    const [welcome, stranger] = [startApplication(), startApplication()]
-    const bridge = await startTestBridge({
-      settings: { cors_origins: `${welcome.origin}, https://app.example` },
-      writable: ['bookmarks'],
-    })
-    const { sandbox, user } = bridge
-    sandbox.write(user, 'bookmarks', seeded)
-    const home = homeIn(bridge)
-    const record = `${home.remote}/buckets/${home.bucket}/collections/bookmarks/records/seeded0`
-    const headers = { ...home.headers, 'Content-Type': 'application/json' }
-    const write = { method: 'PUT', headers, body: '{"data":{"payload":"x"}}' }
-
-    const page = await browser.open(stranger.origin)
-    const refused = await Promise.allSettled([
-      call(page, 'fetch', { url: record, init: write }),
-      call(page, 'fetch', { url: record, init: { headers: home.headers } }),
-      call(page, 'fetch', { url: `${home.remote}/` }),
-    ])
-    const askedForStranger = sandbox.requests.storage.entries.length + sandbox.requests.token.entries.length
-    await page.goto(welcome.origin)
-    const written = await call(page, 'fetch', { url: record, init: write })
-    await page.close()
-    await Promise.all([bridge.stop(), welcome.stop(), stranger.stop()])
-
-    expect(refused.map((outcome) => outcome.status === 'rejected' && String(outcome.reason))).toEqual(
-      Array(3).fill(expect.stringContaining('Failed to fetch')),
-    )
-    expect(askedForStranger).toBe(0)
-    expect(statusesOf(bridge, 'GET')).toEqual([400])
-    expect(written).toMatchObject({ status: 200, body: { data: { id: 'seeded0', payload: 'x' } } })
-    expect(written.headers.etag).toMatch(/^"\d{13}"$/)
   })
 })
