@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import type { ClearRecord } from '../../src/client/crypto.ts'
 import { accountOf } from '../support/records.ts'
 import { runWith } from '../cli/data/world.ts'
-import { eventually } from '../support/eventually.ts'
-import { endAll, makeFolder, start } from '../support/executable.ts'
+import { endAll, makeFolder } from '../support/executable.ts'
 import { firefoxPath } from './firefox.ts'
 import {
   among,
@@ -277,49 +276,6 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(readFileSync(account, 'utf8')).toContain("\nTOKEN_SERVER_URL='http://127.0.0.1:")
     })
 
-    it('shows a bookmark where they added it', async () => {
-      const added = await command('add', 'https://added.example/', '--title', 'Added', '--folder', 'menu')
-      await world.sync()
-
-      const bookmarks = await ownBookmarks()
-      const id = added.output.trimEnd()
-      expect(added.errors).toStartWith('Added 1 bookmark to Bookmarks Menu\n')
-      expect(added.code).toBe(0)
-      expect(bookmarks.find((item) => item.id === id)).toMatchObject({ title: 'Added', parentid: 'menu' })
-      expect(bookmarks.find((item) => item.id === 'menu')!.children!.at(-1)).toBe(id)
-      expect(await shownBookmarks()).toEqual(bookmarks)
-    })
-
-    it('keeps the tags and the keyword of a page that they add again', async () => {
-      const url = 'https://twice.example/?q=%s'
-      const first = await call<string>('addBookmark', 'menu', {
-        title: 'first',
-        url,
-        tags: ['kept'],
-        keyword: 'tw',
-      })
-      await world.sync()
-
-      const second = await command('add', url)
-      await world.sync()
-      const third = await command('add', url, '--tag', 'new')
-      await world.sync()
-
-      const bookmarks = await ownBookmarks()
-      expect([second.code, third.code]).toEqual([0, 0])
-      expect(
-        bookmarks
-          .filter(({ bmkUri }) => bmkUri === url)
-          .map(({ id, tags, keyword }) => [id, tags, keyword])
-          .toSorted(),
-      ).toEqual(
-        [first, second.output.trimEnd(), third.output.trimEnd()]
-          .map((id) => [id, ['kept', 'new'], 'tw'])
-          .toSorted(),
-      )
-      expect(await shownBookmarks()).toEqual(bookmarks)
-    })
-
     it('gets a deleted folder back, in its place and order, and keeps newer tags', async () => {
       const folder = makeFolder()
       const again = { url: 'https://two.example/', tags: ['newer'] }
@@ -376,21 +332,6 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect([before, await titleOf()]).toEqual(['Now', 'Then'])
       expect(again.errors).toContain('bookmarks: 0 to write')
       expect([shown, restored, again].map(({ code }) => code)).toEqual([0, 0, 0])
-    })
-
-    it('reports its changes to watch', async () => {
-      await using watching = start(['watch', '--every', '1'], {
-        environment: { SYNC_BRIDGE_ACCOUNT: account },
-      })
-      await eventually('the first round is over', async () => {
-        await call('addBookmark', 'menu', { title: 'seen', url: `https://${newId()}.example/` })
-        await world.sync()
-        return watching.lines.some((line) => line.includes('"title":"seen"'))
-      })
-
-      const found = watching.lines.map((line) => JSON.parse(line) as { collection: string; content: Item })
-      expect(found.find(({ content }) => content.title === 'seen')!.content.parentid).toBe('menu')
-      expect(await watching.stop()).toBe(0)
     })
 
     it('restores the bookmarks of firefox-json, each in its place with everything that it has', async () => {
@@ -450,60 +391,6 @@ describe.skipIf(firefoxPath === null)(`a real Firefox${firefoxPath === null ? mi
       expect(new Set(results)).toEqual(new Set(['added']))
       expect(await own('passwords')).toEqual(logins)
     })
-  })
-
-  it('writes first: a client that read before gets 412 with what Firefox wrote', async () => {
-    const bookmarks = world.bucket.collection('bookmarks')
-    const id = (await ownBookmarks()).find(({ type }) => type === 'bookmark')!.id
-    const { data: read } = await bookmarks.getRecord<SealedRecord>(id)
-    await call('renameBookmark', id, 'Firefox was first')
-    await world.sync()
-
-    const refused = bookmarks.updateRecord({ ...read }, { safe: true })
-
-    const { response, data } = (await refused.catch((error: unknown) => error)) as {
-      response: { status: number }
-      data: { details: { existing: SealedRecord } }
-    }
-    expect(response.status).toBe(412)
-    expect(await world.open('bookmarks', data.details.existing)).toMatchObject({
-      id,
-      title: 'Firefox was first',
-    })
-  })
-
-  it('shares a form entry whose id has a slash', async () => {
-    const forms = world.bucket.collection('forms')
-    const { id } = (await world.pull('forms')).find(
-      (record) => record.id.includes('/') && record.name === 'own field',
-    )!
-    const { data: stored } = await forms.getRecord<SealedRecord>(id)
-    const deletion = await world.seal('forms', { id, deleted: true })
-
-    await forms.updateRecord({ ...stored, ...deletion }, { safe: true })
-    await world.sync()
-
-    expect(await world.open('forms', stored)).toMatchObject({ id, name: 'own field' })
-    expect((await own('forms')).map((own) => own.id)).not.toContain(id)
-  })
-
-  it('wipes a collection: clients start over, and get no 304', async () => {
-    const { bridgeUrl, user } = world
-    const url = `${bridgeUrl}/v1/buckets/${user.clientState}/collections/passwords/records`
-    const before = await fetch(url, { headers: world.headers })
-    await before.body?.cancel()
-    const etag = before.headers.get('ETag')!
-
-    await call('wipeServer', 'passwords')
-    const wiped = await fetch(url, { headers: { ...world.headers, 'If-None-Match': etag } })
-    const wipedBody = (await wiped.json()) as { data: unknown[] }
-    await world.sync()
-    const after = await fetch(url, { headers: { ...world.headers, 'If-None-Match': '"0"' } })
-    await after.body?.cancel()
-
-    expect([wiped.status, wiped.headers.get('ETag'), wipedBody.data]).toEqual([200, '"0"', []])
-    expect(after.status).toBe(200)
-    expect((await world.pull('passwords')).map(loginOf)).toEqual(await own('passwords'))
   })
 
   it('is backed up by the unattended service, loses everything, and is restored', async () => {

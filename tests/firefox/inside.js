@@ -228,13 +228,6 @@ function preference(name) {
   return prefs[readers[prefs.getPrefType(name)]](name)
 }
 
-/** Removes an engine's data from the storage; Firefox keeps its own and uploads all of it with the next sync. */
-async function wipeServer(name) {
-  const engine = Weave.Service.engineManager.get(name)
-  await engine.wipeServer()
-  await engine.resetClient()
-}
-
 /** The state after losing a storage and a profile: an account without data, and a Firefox without any. */
 async function loseEverything() {
   await Weave.Service.wipeServer()
