@@ -36,11 +36,8 @@ if [ $# -gt 0 ]; then
 else
   files() { find "$@" -name '*.test.ts' | sort | grep -vxF -f <(printf '%s\n' "${left_out[@]:-none}"); }
   # Files of a worker share the modules that they import, which saves a tenth of the time. Five workers, because many tests wait.
-  main=$(files tests -not -path 'tests/attacks/*' -not -path 'tests/costs/*')
-  run --parallel=5 --no-isolate $main
-  # Tests that measure CPU time, or what an attack costs other users, run with at most one other.
-  measured=$(files tests/attacks tests/costs)
-  [ -z "$measured" ] || run --parallel=2 $measured
+  # Those of processes wait longest, so they begin first.
+  run --parallel=5 --no-isolate $(files tests/system) $(files tests -not -path 'tests/system/*')
 fi
 
 count() { grep -Eo "^ *[0-9]+ $1\$" "$log" | awk '{ total += $1 } END { print total + 0 }'; }

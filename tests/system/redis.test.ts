@@ -96,7 +96,9 @@ describe('serve without Redis and token server', () => {
 
 describe('check', () => {
   it('reports a member of a cluster that is named as a single server', async () => {
-    const partial = ['--cluster-enabled', 'yes', '--cluster-require-full-coverage', 'no']
+    // Without one, its bus would take a port that the system may have assigned.
+    const bus = ['--cluster-port', String(freePort())]
+    const partial = ['--cluster-enabled', 'yes', ...bus, '--cluster-require-full-coverage', 'no']
     await using member = await startRedisServer({ args: partial })
     await member.command('CLUSTER', 'ADDSLOTSRANGE', '8192', '16383')
     await eventually('it takes the keys of its slots', async () => {
