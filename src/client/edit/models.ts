@@ -66,7 +66,18 @@ const bookmarks: Model<Tree> = {
   isDivisible: (edits) => edits.every(({ op }) => op === 'add' || op === 'move'),
   divided: (edits, tree, shown) =>
     (edits as Edit[]).flatMap((edit) => (edit.op === 'remove' ? removalsOf(edit, tree, shown) : [edit])),
-  back: (shown, wanted) => editsBetween(shown, wanted, true),
+  back: (shown, wanted) => editsBetween(shown, wanted, true).filter((edit) => !isStray(edit, shown, wanted)),
+}
+
+/**
+ * Whether an edit moves what others have put into a new folder: without that, it would be in Other Bookmarks, although its record is the same.
+ * It stays, with the folder.
+ */
+function isStray(edit: Edit, shown: Tree, wanted: Tree): boolean {
+  const was = shown.items.get(edit.id!)
+  return (
+    edit.op === 'move' && was?.parent !== edit.folder && was?.record === wanted.items.get(edit.id)?.record
+  )
 }
 
 /** The removal of a folder as one of each item, contents first: a folder that is gone before them would leave them to the folder above. */

@@ -155,10 +155,8 @@ export async function undoing(client: UndoClient, saved: Saved, signal?: AbortSi
   const others = [...now.values()].filter(isOther).map((other) => withoutLater(other, saved.asOfMs))
   const shown = [...others, ...after.filter(isReadable)]
   const wanted = [...others, ...before.filter(isReadable)]
-  // What others have put into a new folder would go to Other Bookmarks without it: it stays, with the folder.
-  const isOurs = ({ id }: Edit | RecordEdit) => touched.has(id!)
   return {
-    edits: model.back(model.read(shown), model.read(wanted)).filter(isOurs),
+    edits: model.back(model.read(shown), model.read(wanted)),
     shown,
     unreadable: [...unreadable],
   }

@@ -5,6 +5,7 @@ import { editsBetween } from '../../../src/client/edit/edits-between.ts'
 import { readTree, sameTags, type Tree } from '../../../src/client/edit/tree.ts'
 import type { SyncRecord } from '../../../src/client/collection.ts'
 import type { Edit } from '../../../src/client/edit/edit.ts'
+import { modelOf } from '../../../src/client/edit/models.ts'
 import { withoutLater } from '../../../src/client/edit/saved.ts'
 import {
   changed,
@@ -87,21 +88,23 @@ describe('edits between two random trees', () => {
       const records = recordsOf(forest)
       const after = write(records, next, 2000)
       const later = write(after, changed(next, draw, 'o'), 3000)
-      const before = readTree(after)
-      const now = readTree(later)
-
       const isTouched = new Set(
         after.filter((record) => !records.includes(record)).map(({ stored }) => stored.id),
       )
       const touched = (some: SyncRecord[]) => some.filter(({ stored }) => isTouched.has(stored.id))
-      const others = later
-        .filter(({ stored }) => !isTouched.has(stored.id))
-        .map((each) => withoutLater(each, 1000))
-      const shown = readTree([...others, ...touched(after)])
-      const back = editsBetween(shown, readTree([...others, ...touched(records)]), true)
-      const edits = back.filter(({ id }) => isTouched.has(id!))
-      const { tree, problems } = applyEdits(now, edits, shown, true)
+      const undo = (present: SyncRecord[]) => {
+        const untouched = present.filter(({ stored }) => !isTouched.has(stored.id))
+        const others = untouched.map((record) => withoutLater(record, 1000))
+        const shown = readTree([...others, ...touched(after)])
+        const edits = modelOf('bookmarks').back(shown, readTree([...others, ...touched(records)])) as Edit[]
+        return applyEdits(readTree(present), edits, shown, true)
+      }
 
+      const alone = undo(after)
+      const { tree, problems } = undo(later)
+
+      const [before, now] = [readTree(after), readTree(later)]
+      expect([alone.problems, shapeOf(alone.tree)]).toEqual([[], shapeOf(readTree(records))])
       expect(complaints(written(later, now, tree, 4000))).toEqual([])
       expect(losses(before, now, tree, new Set(problems.map(({ id }) => id)))).toEqual([])
       expect(contradictions(tree)).toEqual([])

@@ -97,7 +97,19 @@ class _Bookmarks:
         return found
 
     def back(self, shown: Tree, wanted: Tree) -> list[Edit]:
-        return edits_between(shown, wanted, was_stored=True)
+        edits = edits_between(shown, wanted, was_stored=True)
+        return [edit for edit in edits if not _is_stray(edit, shown, wanted)]
+
+
+def _is_stray(edit: Edit, shown: Tree, wanted: Tree) -> bool:
+    """Whether an edit moves what others have put into a new folder.
+
+    Without that, it would be in Other Bookmarks, although its record is the same. It stays, with the folder.
+    """
+    if not isinstance(edit, MoveEdit):
+        return False
+    was, item = shown.items.get(edit.id), wanted.items.get(edit.id)
+    return was is not None and item is not None and was.parent != edit.folder and was.record is item.record
 
 
 def _removals_of(edit: RemoveEdit, tree: Tree, shown: Tree) -> list[Edit]:

@@ -135,9 +135,7 @@ def undoing(client: KeyClient, saved: Saved) -> tuple[list[Edit], list[SyncRecor
     now = model.load(client.collection(saved.collection), [RemoveEdit(each) for each in touched])
     others = [_without_later(record, saved.as_of_ms) for each, record in now.items() if each not in touched]
     shown = [*others, *after]
-    edits = model.back(model.read(shown), model.read([*others, *before]))
-    # What others have put into a new folder would go to Other Bookmarks without it: it stays, with the folder.
-    return [edit for edit in edits if edit.id in touched], shown
+    return model.back(model.read(shown), model.read([*others, *before])), shown
 
 
 def _without_later(record: SyncRecord, as_of_ms: int) -> SyncRecord:
