@@ -104,13 +104,12 @@ function isOverwritten(kind: Write['kind']): boolean {
 /** What undoes the writing of a part. If one of the records changes before that, it is not written. */
 async function savedOf({ client, collection, keys }: Source, part: Part): Promise<Saved> {
   const before: SavedRecord[] = []
-  let asOfMs = 0
+  // Only bookmarks depend on others.
+  const asOfMs = collection === 'bookmarks' ? (await client.collection(collection).count()).lastModified : 0
   for (let from = 0; from < part.overwritten.length; from += maxNamedRecords) {
     const ids = part.overwritten.slice(from, from + maxNamedRecords)
-    for await (const { records, lastModified } of client.collection(collection).storedPages({ ids })) {
-      asOfMs ||= lastModified
+    for await (const { records } of client.collection(collection).storedPages({ ids }))
       for (const { id, payload = '' } of records) before.push({ id, payload })
-    }
   }
   const known = new Set(part.overwritten)
   const after = part.requests.map(async ({ id, data }) => {
