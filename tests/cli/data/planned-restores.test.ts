@@ -325,6 +325,22 @@ describe('a restore of bookmarks', () => {
     })
   })
 
+  it('writes at once what is elsewhere after it: of two folders that list each other, the restored one is on top', async () => {
+    const listing = (id: string, ...children: string[]) => ({ id, type: 'folder', title: id, children })
+    const { restore, now } = restoring(
+      [listing('f')],
+      [listing('a'), listing('b', 'a', 'f'), { ...listing('f', 'b'), title: 'new' }],
+    )
+
+    await restore(overwriting)
+
+    expect(now()).toMatchObject({
+      unfiled: { children: ['f'] },
+      f: { parentid: 'unfiled', title: 'f', children: ['b'] },
+      b: { parentid: 'f', children: ['a'] },
+    })
+  })
+
   it('gives a bookmark back to its folder once that is restored, and not before', async () => {
     const { restore, now } = restoring(clearTree('menu(box(stray) lost)'), [menu(), ...gone('box', 'lost')])
     const { stray } = now()
