@@ -206,6 +206,21 @@ describe('a mass deletion', () => {
     expect([accepted.code, namesIn(folder)]).toEqual([0, [expect.stringMatching(/Z$/)]])
   })
 
+  it('is not reported of a collection that cannot be read, which is', async () => {
+    const { user, folder } = someone('read in part')
+    await writeForms(user, idsOf(30))
+    await run(user, ['backup', folder])
+    await writeForms(user, ['one'])
+    await using proxy = await startFaultProxy({ target: bridge.url })
+    const fault = { kind: 'status', status: 500, body: '{"message":"Not today"}' } as const
+    proxy.plan(({ path }) => (path.includes('/forms/') ? fault : null))
+
+    const { said, code } = await run(user, ['backup', folder], { BRIDGE_URL: proxy.url })
+
+    expect(said.match(/^forms: .*/gm)).toEqual(['forms: Not today'])
+    expect(code).toBe(3)
+  })
+
   it('counts records without the key, and says so', async () => {
     const { user, folder } = someone('keyless loser')
     await writeForms(user, idsOf(30))
