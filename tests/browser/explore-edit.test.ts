@@ -5,7 +5,7 @@ import type { SandboxUser } from '../../src/sandbox/sandbox-user.ts'
 import { startTestBridge, type TestBridge } from '../support/bridge.ts'
 import { desk, startBrowser, type OpenOptions, type TestBrowser } from './browser.ts'
 import { addCollector, clientOf, outlineOf, recordsOf } from './collector.ts'
-import { choose, connectWith, isRead, linesFor } from './explorer.ts'
+import { choose, connectWith, isRead, linesFor, lookFor } from './explorer.ts'
 import { accessibilityFaults, coveredControls } from './inspect.ts'
 
 let bridge: TestBridge
@@ -57,12 +57,18 @@ const row = (page: Page, title: string): Locator =>
 
 const titlesOf = (page: Page) => page.locator('#content .row-title').allInnerTexts()
 
-/** Waits until this was saved. */
-const isSaved = (page: Page, what: string) =>
-  page
-    .locator('#changes', { has: page.locator('#undo:visible') })
-    .getByText(what, { exact: true })
-    .waitFor()
+/** Waits for the next frame, in which rows are drawn and one gets the focus, and for its end. */
+const isDrawn = (page: Page) =>
+  page.evaluate(async () => {
+    for (const _ of [1, 2]) await new Promise((resolve) => requestAnimationFrame(resolve))
+  })
+
+/** Waits until this was saved, and the page shows it. */
+async function isSaved(page: Page, what: string): Promise<void> {
+  const changes = page.locator('#changes', { has: page.locator('#undo:visible') })
+  await changes.getByText(what, { exact: true }).waitFor()
+  await isDrawn(page)
+}
 
 /** The title of the focused row, or the name of the focused control. */
 const focused = (page: Page) =>
@@ -379,6 +385,7 @@ describe('after Ctrl+Z the focus is on the row that is back, or its neighbour', 
   const undo = async (page: Page) => {
     await page.keyboard.press('Control+z')
     await page.locator('#changes').waitFor({ state: 'hidden' })
+    await isDrawn(page)
   }
   const linkTo = (page: Page, address: string) => page.locator(`[data-main][href="${address}"]`).first()
 
@@ -398,7 +405,8 @@ describe('after Ctrl+Z the focus is on the row that is back, or its neighbour', 
 
   it('in search results, also if none was left', async () => {
     const { page } = await open('bookmarks')
-    await page.fill('#search', 'again')
+    // The row of the tree, which is replaced, has the same link.
+    await lookFor(page, 'again')
     await linkTo(page, '#/bookmarks/mailagain000').focus()
     await page.keyboard.press('F2')
     await field(page, 'title').fill('No match')
