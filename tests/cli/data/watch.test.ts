@@ -34,11 +34,13 @@ describe('watch', () => {
     await watching.line(/"later"/)
     const code = await watching.stop()
 
-    const paths = new Set(
-      entries.slice(before).map(({ target }) => target.replace(/\?.*/, '').replace(/.*\/\d+\//, '')),
-    )
-    expect(paths).toEqual(
-      new Set(['info/collections', 'storage/bookmarks', 'storage/tabs', 'storage/crypto/keys']),
+    const requests = entries.slice(before).map(({ target }) => {
+      const { pathname, searchParams } = new URL(target, 'http://storage')
+      const isOfChanges = Number(searchParams.get('newer')) > 0
+      return pathname.replace(/.*\/\d+\//, '') + (isOfChanges ? ', newer' : '')
+    })
+    expect(new Set(requests)).toEqual(
+      new Set(['info/collections', 'storage/bookmarks, newer', 'storage/tabs, newer', 'storage/crypto/keys']),
     )
     expect(JSON.parse(watching.lines[0]!)).toMatchObject({
       collection: 'bookmarks',
