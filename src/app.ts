@@ -29,8 +29,11 @@ export function createApp(services: Services) {
 
   /** Turns every reply into an HTTP response and reports it. All responses leave here. */
   function send(reply: Reply, call: Call): Response {
-    call.route ??= routeOf(call)
-    call.isLegacyBucket ||= isInLegacyBucket(call.path)
+    // The handler of a route has said so.
+    if (call.route === null) {
+      call.route = routeOf(call)
+      call.isLegacyBucket = isInLegacyBucket(call.path)
+    }
     services.observers.request(call, reply, services.monotonicNow() - call.monotonicStartMs)
     call.body?.release()
     const body = sendBody(reply, call)

@@ -94,7 +94,8 @@ export class PermitPool {
     const waited: Host[] = []
     for (const each of this.#hosts.values()) if (each.waiting.size > 0) waited.push(each)
     // If the total is the limit, hosts with few permits come first, or busy hosts would get every permit.
-    for (const next of waited.sort((a, b) => a.taken - b.taken)) while (this.#serveNext(next)) continue
+    if (waited.length > 1) waited.sort((a, b) => a.taken - b.taken)
+    for (const next of waited) while (this.#serveNext(next)) continue
     this.#forgetIfIdle(host)
   }
 

@@ -11,10 +11,15 @@ const authorizationPattern = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192}
 // Clients send the same headers for minutes, so parsed identities are cached.
 const recent = new RecentMap<string, Identity>(1000)
 
-/** Whether a path is that of a legacy bucket: its id is not the client state, so several users share its URLs. */
+/** Whether a bucket id is not the client state, so that several users share its URLs. */
+export function isLegacyBucket(bucket: string): boolean {
+  return bucket.length !== clientStateLength
+}
+
+/** Whether a path is that of a legacy bucket. */
 export function isInLegacyBucket(path: string): boolean {
   const bucket = bucketPattern.exec(path)?.[1]
-  return bucket !== undefined && (decodeSegment(bucket) ?? bucket).length !== clientStateLength
+  return bucket !== undefined && isLegacyBucket(decodeSegment(bucket) ?? bucket)
 }
 
 const bucketPattern = /^(?:\/v\d+)?\/buckets\/([^/]+)/
@@ -48,7 +53,7 @@ function identityOf(headers: RequestHeaders, bucket: string | null): Identity {
   const keyId = readOptional(headers['x-keyid'], keyIdPattern, keyRefusal)
   // The client state in the key id, in hex.
   const named = keyId && Buffer.from(keyId.slice(keyId.indexOf('-') + 1), 'base64url').toString('hex')
-  const isClientState = bucket?.length === clientStateLength
+  const isClientState = bucket !== null && !isLegacyBucket(bucket)
   if (isClientState && !clientStatePattern.test(bucket))
     throw unauthenticated('bucket_id in path: must be the client state, 32 hexadecimal digits')
   const stateRefusal =

@@ -8,7 +8,7 @@ import { getBucket, getCollection, listCollections } from '../protocol/collectio
 import { isSource } from '../protocol/envelope.ts'
 import { overload, type Reply } from '../protocol/reply.ts'
 import { belowVersion, isReadable } from '../protocol/find.ts'
-import { readIdentity } from '../protocol/identity.ts'
+import { isLegacyBucket, readIdentity } from '../protocol/identity.ts'
 import { countRecords, listRecords } from '../protocol/lists.ts'
 import { disabledBy, deleteRecord, getRecord, putRecord } from '../protocol/records.ts'
 import type { BucketResource, Input, Resource } from '../protocol/resource.ts'
@@ -69,6 +69,7 @@ function handle(resource: BucketResource) {
 async function respond(resource: BucketResource, input: BucketInput, call: Call): Promise<Reply> {
   const { services } = call
   call.route = resource.name
+  call.isLegacyBucket = isLegacyBucket(input.params.bucket_id)
   const identity = readIdentity(call.headers, input.params.bucket_id)
   const opening = services.openStorage(identity, call)
   // Each promise that is not needed saves 2 % of a short request.

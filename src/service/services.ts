@@ -65,17 +65,17 @@ export function createServices(
     randomBytes: host.randomBytes,
     observe: observers.credentials,
   })
-  const createId = () => host.randomBytes(8).toHex()
-  const ofProcess = createId()
-  let nonces = 0
+  const ofProcess = host.randomBytes(4).toHex()
+  let ids = 0
+  /** For requests, and as a nonce: unique is enough, and random bytes take longer. */
+  const createId = () => ofProcess + (ids += 1).toString(16).padStart(8, '0')
   const storageContext: StorageContext = {
     upstream,
     timeoutMs: settings.upstreamTimeoutSeconds * 1000,
     limitsByNode: new RecentMap(1000),
     now,
     monotonicNow: host.monotonicNow,
-    // Unique is enough, and random bytes take longer.
-    nonce: () => ofProcess + (nonces += 1).toString(36),
+    nonce: createId,
     delay: Bun.sleep,
   }
   // The call to the token server continues, because others may wait for it.

@@ -8,6 +8,8 @@ export class Deadline {
   readonly #controller = new AbortController()
   #timer: ReturnType<typeof setTimeout> | null = null
   #isWatching: boolean
+  /** Called when the client disconnects, while it is watched. */
+  #disconnect: (() => void) | null = null
 
   /** `client`: absent if its disconnect does not matter. */
   constructor(private readonly client: { readonly signal: AbortSignal } | undefined) {
@@ -44,7 +46,7 @@ export class Deadline {
   /** Stops the timeout and no longer listens to the client. */
   end(): void {
     this.#stop()
-    if (this.#isWatching) this.client?.signal.removeEventListener('abort', this.#disconnect)
+    if (this.#disconnect !== null) this.client!.signal.removeEventListener('abort', this.#disconnect)
   }
 
   #stop(): void {
@@ -58,11 +60,9 @@ export class Deadline {
     this.#isWatching = true
     // The runtime creates the signal of a request when it is first read.
     const { signal } = this.client!
+    this.#disconnect = () =>
+      this.#controller.abort(new UpstreamError('abandoned', 'Call aborted: the client disconnected'))
     if (signal.aborted) this.#disconnect()
     else signal.addEventListener('abort', this.#disconnect)
-  }
-
-  readonly #disconnect = () => {
-    this.#controller.abort(new UpstreamError('abandoned', 'Call aborted: the client disconnected'))
   }
 }
