@@ -87,6 +87,7 @@ function alertText(
   settings: Settings,
 ): string | null {
   const { eos, eosMessage: message, eosUrl: url, projectDocs } = settings
+  if (!eos && notices.alert === null && !notices.isShutDown && !isLegacyBucket) return null
   const alerts: Alert[] = []
   if (eos) alerts.push({ code: eos.atMs <= startedAtMs ? 'hard-eol' : 'soft-eol', message, url })
   if (notices.alert !== null) alerts.push(readAlert(notices.alert))

@@ -9,7 +9,15 @@ const clientStatePattern = /^[0-9a-fA-F]{32}$/
 const authorizationPattern = /^(browserid|bearer) +([\x21-\x2b\x2d-\x7e]{1,8192})$/i
 
 // Clients send the same headers for minutes, so parsed identities are cached.
-const recent = new RecentMap<string, Identity>(1000)
+const recent = new RecentMap<string, Recent>(1000)
+
+/** What an identity was read from, besides Authorization. */
+interface Recent {
+  bucket: string
+  keyId: string | undefined
+  state: string | undefined
+  identity: Identity
+}
 
 /** Whether a bucket id is not the client state, so that several users share its URLs. */
 export function isLegacyBucket(bucket: string): boolean {
@@ -30,12 +38,12 @@ const clientStateLength = 32
  * other the headers provide it. Throws `ServiceError` 401 if the credentials are missing, malformed or contradictory.
  */
 export function readIdentity(headers: RequestHeaders, bucket: string): Identity {
-  const raw = `${bucket}\n${headers['x-keyid'] ?? ''}\n${headers['x-client-state'] ?? ''}\n${headers.authorization ?? ''}`
-  const known = recent.get(raw)
-  if (known) return known
-  const read = identityOf(headers, bucket)
-  recent.set(raw, read)
-  return read
+  const { authorization = '', 'x-keyid': keyId, 'x-client-state': state } = headers
+  const known = recent.get(authorization)
+  if (known?.bucket === bucket && known.keyId === keyId && known.state === state) return known.identity
+  const identity = identityOf(headers, bucket)
+  recent.set(authorization, { bucket, keyId, state, identity })
+  return identity
 }
 
 /** Reads the identity without a bucket, with the client state from the headers, or an empty one. Null without usable credentials. */
