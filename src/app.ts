@@ -29,7 +29,7 @@ export function createApp(services: Services) {
 
   /** Turns every reply into an HTTP response and reports it. All responses leave here. */
   function send(reply: Reply, call: Call): Response {
-    // The handler of a route has said so.
+    // The handler of a route sets both.
     if (call.route === null) {
       call.route = routeOf(call)
       call.isLegacyBucket = isInLegacyBucket(call.path)

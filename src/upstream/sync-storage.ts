@@ -80,7 +80,7 @@ export class SyncStorage implements BulkStorage {
    * the record anyway.
    */
   get(collection: string, id: string, precondition: Precondition): Promise<GetOutcome> {
-    // Cheaper than an async function.
+    // An async function would take more time.
     return this.calls.read(recordRequest(collection, id)).then((response) => {
       const found = readRecordResponse(response, id)
       if (!found) return { outcome: 'missing' }
